@@ -1,0 +1,1 @@
+"""People and call nodes at the door: pages, API, sockets, commands, settings."""

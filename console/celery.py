@@ -1,0 +1,41 @@
+"""The Celery application: the pool of hands.
+
+The schedule (BEAT_SCHEDULE in settings) runs in a thread of the worker: `celery worker -B` leaves an orphan that goes
+on ticking after a kill -9, and a process of its own costs 40 MB. Several workers may all tick: a tick that finds
+nothing due does nothing.
+"""
+
+import os
+from typing import Any
+
+from celery import Celery, bootsteps
+from celery.beat import EmbeddedService
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
+
+
+class BeatThread(bootsteps.StartStopStep):
+    """Starts and stops the schedule together with the worker that carries it."""
+
+    requires = {"celery.worker.components:Pool"}  # noqa: RUF012 - Celery's own form
+    label = "BeatThread"
+
+    def include_if(self, parent: Any) -> bool:  # noqa: ANN401 - Celery passes its untyped worker
+        """Return whether this worker carries the schedule (LONGCALL_BEAT)."""
+        return bool(parent.app.conf.beat_schedule) and _beat_is_on()
+
+    def create(self, parent: Any) -> Any:  # noqa: ANN401 - as above
+        """Return the thread; Celery starts and stops it with the worker."""
+        return EmbeddedService(parent.app, thread=True)
+
+
+def _beat_is_on() -> bool:
+    from django.conf import settings  # noqa: PLC0415 - the application exists before the settings are read
+
+    return bool(settings.BEAT)
+
+
+app = Celery("longcall")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.steps["worker"].add(BeatThread)
+app.autodiscover_tasks(["operations"])

@@ -1,0 +1,1 @@
+"""What is known of each call, and what may happen next."""
