@@ -1,0 +1,512 @@
+"""The tables of the ledger, their constraints, and what the database itself refuses.
+
+Only `ledger` writes these tables and only `ledger` and `queries` import them.
+
+Note [One row decides]
+Every decision about an operation is taken on its one row in `operation`, under its lock. Permits,
+answers and rounds have rows of their own for the record, but what a decision needs of them is
+repeated on the operation row and changed in the same transaction. At READ COMMITTED a decision
+that reads one table and writes another lets both sides of a race win.
+
+Note [A narrow table for what is due]
+`operation` is wide and changes on transitions only. Each look of a million operations would
+rewrite it. So due time, lease and look counter live in `due`, a narrow table that holds only
+operations somebody still has to look at, with room on its pages for updates in place.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import F, Q
+
+from operations.machine import NotFound, Outcome, Reason, State
+
+
+def _words(enum: type) -> list[tuple[str, str]]:
+    return [(member.value, member.value) for member in enum]  # type: ignore[attr-defined]
+
+
+class ProtocolVersion(models.Model):
+    """One exact protocol version with its execution epoch and its submit switch (O3, O5)."""
+
+    version = models.TextField(primary_key=True)
+    epoch = models.PositiveIntegerField(default=1)
+    submits_open = models.BooleanField(default=True)
+    closed_reason = models.TextField(blank=True, default="")
+    release = models.TextField()
+    """The adapter release that looks after this version's operations now."""
+
+    class Meta:
+        db_table = "protocol_version"
+
+
+class Server(models.Model):
+    """The profile of one remote tool server. Max QPS sits here and nowhere else (P2)."""
+
+    slug = models.SlugField(primary_key=True)
+    title = models.TextField()
+    url = models.URLField(max_length=500)
+    protocol = models.ForeignKey(ProtocolVersion, on_delete=models.PROTECT, db_column="protocol")
+    credential_ref = models.TextField(blank=True, default="")
+    """Name of the environment variable that holds the Authorization value; never the value."""
+    allow_private = models.BooleanField(default=False)
+    max_qps = models.FloatField(default=5)
+    poll_floor_ms = models.PositiveIntegerField(default=1000)
+    poll_cap_ms = models.PositiveIntegerField(default=60_000)
+    lookup = models.TextField(default="none")
+    quarantine_s = models.PositiveIntegerField(default=300)
+    """Class B: how long a lost request may still be travelling (X2)."""
+    key_window_s = models.PositiveIntegerField(default=0)
+    """Class A: how long the server honours a submission key."""
+    task_ttl_s = models.PositiveIntegerField(default=86_400)
+    submits_open = models.BooleanField(default=True)
+    closed_reason = models.TextField(blank=True, default="")
+    capabilities = models.JSONField(null=True)
+    negotiated_at = models.DateTimeField(null=True)
+    next_slot_at = models.DateTimeField(null=True)
+    """The next moment at which a request may leave for this server, over all workers (P2)."""
+    paused_until = models.DateTimeField(null=True)
+    pause_reason = models.TextField(blank=True, default="")
+
+    class Meta:
+        db_table = "server"
+        constraints = [
+            models.CheckConstraint(condition=Q(max_qps__gt=0), name="server_max_qps_positive"),
+        ]
+
+
+class Effect(models.TextChoices):
+    """What a tool may do outside. Only NONE exempts from effect records (C6)."""
+
+    NONE = "NONE", "free of side effects"
+    EXTERNAL = "EXTERNAL", "may have external effects"
+
+
+class ToolDescriptor(models.Model):
+    """One version of a tool's description, as received. Append-only; its digest is its version."""
+
+    server = models.ForeignKey(Server, on_delete=models.PROTECT)
+    name = models.TextField()
+    digest = models.CharField(max_length=64)
+    title = models.TextField(blank=True)
+    description = models.TextField(blank=True)
+    task_support = models.TextField()
+    input_schema = models.JSONField()
+    output_schema = models.JSONField(null=True)
+    raw = models.BinaryField()
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "tool_descriptor"
+        constraints = [
+            models.UniqueConstraint(fields=["server", "name", "digest"], name="descriptor_once"),
+        ]
+
+
+class Tool(models.Model):
+    """A tool as registered: its newest descriptor and what we decided about it."""
+
+    server = models.ForeignKey(Server, on_delete=models.PROTECT, related_name="tools")
+    name = models.TextField()
+    descriptor = models.ForeignKey(ToolDescriptor, on_delete=models.PROTECT)
+    effect = models.TextField(choices=Effect.choices, default=Effect.EXTERNAL)
+    effect_on_error = models.BooleanField(default=False)
+    """C6: a TOOL_ERROR of this tool opens an effect record too."""
+    expected_s = models.PositiveIntegerField(default=60)
+    budget_s = models.PositiveIntegerField(default=3600)
+    """Wait budget of a call that names none (P2)."""
+    answer_within_s = models.PositiveIntegerField(default=1800)
+    """I2: the policy's share in a round's deadline."""
+    sync_limit_s = models.PositiveIntegerField(null=True)
+    """N2: the published limit under which the tool runs without task support."""
+    submits_open = models.BooleanField(default=True)
+    closed_reason = models.TextField(blank=True, default="")
+
+    class Meta:
+        db_table = "tool"
+        constraints = [
+            models.UniqueConstraint(fields=["server", "name"], name="tool_once_per_server"),
+        ]
+
+
+class Operation(models.Model):
+    """`toolOperation.v1`: one long-running tool call (L1)."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    version = models.PositiveIntegerField(default=1)
+    state = models.TextField(choices=_words(State), default=State.SUBMITTING)
+    reason = models.TextField(choices=_words(Reason), blank=True, default="")
+    """Why it stands before a person; empty while nobody is needed."""
+    created_at = models.DateTimeField()
+    entered_at = models.DateTimeField()
+    """When it came into its present state."""
+
+    client = models.TextField()
+    call_node = models.TextField()
+    principal = models.TextField()
+    submission_key = models.TextField()
+    request_digest = models.CharField(max_length=64)
+    arguments = models.BinaryField()
+    """One JSON object, UTF-8: the bytes that are sent, each time (X2)."""
+
+    server = models.ForeignKey(Server, on_delete=models.PROTECT)
+    tool = models.ForeignKey(Tool, on_delete=models.PROTECT)
+    descriptor = models.ForeignKey(ToolDescriptor, on_delete=models.PROTECT)
+    protocol = models.ForeignKey(ProtocolVersion, on_delete=models.PROTECT, db_column="protocol")
+    release = models.TextField()
+    """The adapter release the call was made under."""
+    created_epoch = models.PositiveIntegerField()
+    as_task = models.BooleanField(default=True)
+
+    session = models.TextField(null=True)
+    task_id = models.TextField(null=True)
+    task_created_at = models.TextField(blank=True, default="")
+    protocol_status = models.TextField(blank=True, default="")
+    protocol_message = models.TextField(blank=True, default="")
+    terminal_status = models.TextField(null=True)
+    look = models.PositiveBigIntegerField(default=0)
+    looked_at = models.DateTimeField(null=True)
+    poll_ms = models.PositiveIntegerField(null=True)
+    stream_event_id = models.TextField(blank=True, default="")
+    list_cursor = models.TextField(blank=True, default="")
+
+    cancel_generation = models.PositiveIntegerField(default=0)
+    cancel_intent = models.BooleanField(default=False)
+    cancel_requested_at = models.DateTimeField(null=True)
+    cancel_requested_by = models.TextField(blank=True, default="")
+    cancel_reason = models.TextField(blank=True, default="")
+    cancel_sends = models.PositiveIntegerField(default=0)
+    cancel_settled_at = models.DateTimeField(null=True)
+    """G4: settled, acknowledged, refused, or stated to a person as not confirmed."""
+    cancel_stated = models.BooleanField(default=False)
+    """C12: a person has been told that the cancel is not confirmed."""
+
+    round = models.PositiveIntegerField(default=0)
+    round_open = models.BooleanField(default=False)
+    round_before_task = models.BooleanField(default=False)
+    round_deadline_at = models.DateTimeField(null=True)
+    answer_delivery = models.TextField(null=True)
+
+    sends = models.PositiveIntegerField(default=0)
+    sends_disproved = models.PositiveIntegerField(default=0)
+    fetches = models.PositiveIntegerField(default=0)
+    lost_at = models.DateTimeField(null=True)
+    not_found = models.TextField(choices=_words(NotFound), blank=True, default="")
+    budget_ends_at = models.DateTimeField()
+    task_expires_at = models.DateTimeField(null=True)
+
+    result_digest = models.CharField(max_length=64, null=True)
+    result_is_error = models.BooleanField(default=False)
+    result_task_id = models.TextField(null=True)
+    evidence_count = models.PositiveIntegerField(default=0)
+    disputed = models.BooleanField(default=False)
+    """P8: its task id turned up on another operation after acceptance."""
+
+    class Meta:
+        db_table = "operation"
+        constraints = [
+            models.UniqueConstraint(fields=["client", "call_node"], name="one_operation_per_call_node"),
+            models.UniqueConstraint(fields=["client", "submission_key"], name="submission_key_once"),
+            models.UniqueConstraint(
+                fields=["server", "protocol", "task_id"],
+                condition=Q(task_id__isnull=False),
+                name="task_id_once_per_server",
+            ),
+            models.CheckConstraint(
+                condition=Q(sends_disproved__lte=F("sends")), name="sends_disproved_of_sends"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["-created_at", "-id"], name="operation_newest"),
+            models.Index(fields=["state", "-created_at", "-id"], name="operation_by_state"),
+            models.Index(fields=["submission_key"], name="operation_by_key"),
+        ]
+
+
+class Due(models.Model):
+    """When an operation must be driven next. See Note [A narrow table for what is due]."""
+
+    operation = models.OneToOneField(Operation, on_delete=models.CASCADE, primary_key=True)
+    server = models.ForeignKey(Server, on_delete=models.PROTECT, db_index=False)
+    due_at = models.DateTimeField()
+    urgent = models.BooleanField(default=False)
+    """Cancels, answers and fetches go before routine looks inside the same budget."""
+    lease_until = models.DateTimeField(null=True)
+    look = models.PositiveBigIntegerField(default=0)
+    """Counts claims; the number of the look that the claim's holder is allowed."""
+    misses = models.PositiveIntegerField(default=0)
+    """Drives in a row that brought nothing usable: the exponent of the back-off."""
+
+    class Meta:
+        db_table = "due"
+        indexes = [models.Index(fields=["server", "due_at"], name="due_by_server")]
+
+
+class Evidence(models.Model):
+    """What was seen on the wire, or what a person said. Append-only (L7)."""
+
+    operation = models.ForeignKey(Operation, on_delete=models.PROTECT)
+    seq = models.PositiveIntegerField()
+    at = models.DateTimeField()
+    kind = models.TextField()
+    """`wire`, `result`, `verdict`: what the bytes are."""
+    label = models.TextField()
+    summary = models.TextField(blank=True, default="")
+    epoch = models.PositiveIntegerField()
+    look = models.PositiveBigIntegerField()
+    http_status = models.PositiveIntegerField(null=True)
+    media_type = models.TextField(blank=True, default="")
+    complete = models.BooleanField(default=True)
+    request = models.BinaryField(default=b"")
+    digest = models.CharField(max_length=64)
+    """SHA-256 of the raw bytes."""
+    size = models.PositiveIntegerField()
+
+    class Meta:
+        db_table = "evidence"
+        constraints = [models.UniqueConstraint(fields=["operation", "seq"], name="evidence_once")]
+
+
+class EvidencePayload(models.Model):
+    """The raw bytes of one piece of evidence: the only part of it that policy may purge."""
+
+    evidence = models.OneToOneField(Evidence, on_delete=models.PROTECT, primary_key=True)
+    raw = models.BinaryField()
+
+    class Meta:
+        db_table = "evidence_payload"
+
+
+class JournalKind(models.TextChoices):
+    """What a journal row records."""
+
+    STEP = "STEP", "a transition"
+    NOTE = "NOTE", "a change inside a state"
+    ILLEGAL = "ILLEGAL", "a step the table refuses"
+    STALE = "STALE", "a step under a ticket that no longer fits"
+
+
+class Journal(models.Model):
+    """Every change and every refused one, in order. Append-only (L5, L7)."""
+
+    operation = models.ForeignKey(Operation, on_delete=models.PROTECT)
+    at = models.DateTimeField()
+    kind = models.TextField(choices=JournalKind.choices)
+    event = models.TextField()
+    source = models.TextField()
+    target = models.TextField()
+    version = models.PositiveIntegerField()
+    epoch = models.PositiveIntegerField()
+    cancel_generation = models.PositiveIntegerField()
+    round = models.PositiveIntegerField()
+    look = models.PositiveBigIntegerField()
+    actor = models.TextField()
+    detail = models.JSONField(default=dict)
+    evidence_seqs = ArrayField(models.IntegerField(), default=list)
+    step = models.UUIDField()
+    """The ledger call that wrote this row: how a lost commit is read back (R9)."""
+
+    class Meta:
+        db_table = "journal"
+        indexes = [
+            models.Index(fields=["operation", "id"], name="journal_of_operation"),
+            models.Index(fields=["step"], name="journal_by_step"),
+        ]
+
+
+class PermitKind(models.TextChoices):
+    SUBMIT = "SUBMIT", "submit"
+    ANSWER = "ANSWER", "answer"
+    CANCEL = "CANCEL", "cancel"
+
+
+class Permit(models.Model):
+    """Leave to write one request to a socket, committed before the write (L4)."""
+
+    id = models.UUIDField(primary_key=True)
+    operation = models.ForeignKey(Operation, on_delete=models.PROTECT)
+    kind = models.TextField(choices=PermitKind.choices)
+    epoch = models.PositiveIntegerField()
+    cancel_generation = models.PositiveIntegerField()
+    round = models.PositiveIntegerField()
+    look = models.PositiveBigIntegerField()
+    given_at = models.DateTimeField()
+    settled_at = models.DateTimeField(null=True)
+    settlement = models.TextField(blank=True, default="")
+    """`not_sent`, `answered`, `lost`, `disproved`; empty while it is out."""
+
+    class Meta:
+        db_table = "permit"
+        indexes = [models.Index(fields=["operation", "given_at"], name="permit_of_operation")]
+
+
+class RoundStatus(models.TextChoices):
+    OPEN = "OPEN", "open"
+    ANSWERED = "ANSWERED", "answered"
+    EXPIRED = "EXPIRED", "expired"
+    CLOSED = "CLOSED", "closed"
+
+
+class Round(models.Model):
+    """One time that the server asked for input (I4)."""
+
+    operation = models.ForeignKey(Operation, on_delete=models.PROTECT)
+    number = models.PositiveIntegerField()
+    status = models.TextField(choices=RoundStatus.choices, default=RoundStatus.OPEN)
+    closed_reason = models.TextField(blank=True, default="")
+    opened_at = models.DateTimeField()
+    deadline_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True)
+    before_task = models.BooleanField(default=False)
+    request_digest = models.CharField(max_length=64)
+    """Over all questions of the round, each with its key."""
+    schema_digest = models.CharField(max_length=64)
+    questions = models.JSONField()
+    """List of {key, mode, message, schema, url, digest}; see `queries.RoundQuestion`."""
+    claimed_by = models.TextField(blank=True, default="")
+    claimed_at = models.DateTimeField(null=True)
+    looked_at = models.DateTimeField(null=True)
+    """When an approver's opening of the page last brought a look forward (I1)."""
+
+    class Meta:
+        db_table = "input_round"
+        constraints = [
+            models.UniqueConstraint(fields=["operation", "number"], name="round_once"),
+            models.UniqueConstraint(
+                fields=["operation"], condition=Q(status="OPEN"), name="one_open_round"
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["deadline_at"], condition=Q(status="OPEN"), name="round_open_by_deadline"
+            ),
+        ]
+
+
+class Delivery(models.TextChoices):
+    """How far an answer has come (I6, I7)."""
+
+    STORED = "STORED", "stored"
+    PERMITTED = "PERMITTED", "permitted"
+    SENT = "SENT", "sent"
+    UNCERTAIN = "UNCERTAIN", "sent, arrival unknown"
+    USED = "USED", "seen used"
+    SUPERSEDED = "SUPERSEDED", "superseded"
+    VOID = "VOID", "void"
+
+
+class Answer(models.Model):
+    """A person's answer to a round. The first valid one wins; one row a round (I3)."""
+
+    id = models.UUIDField(primary_key=True)
+    """Chosen by the form: the same post twice is one answer (R9)."""
+    round = models.OneToOneField(Round, on_delete=models.PROTECT)
+    by = models.TextField()
+    at = models.DateTimeField()
+    replies = models.JSONField()
+    """List of {key, action, content}; content is JSON text, so that no digit is lost."""
+    comment = models.TextField(blank=True, default="")
+    as_shown_digest = models.CharField(max_length=64)
+    delivery = models.TextField(choices=Delivery.choices, default=Delivery.STORED)
+    sent_at = models.DateTimeField(null=True)
+    used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "answer"
+
+
+class Receipt(models.Model):
+    """The one terminal record of a call node (R3, R5). Append-only."""
+
+    id = models.UUIDField(primary_key=True)
+    operation = models.OneToOneField(Operation, on_delete=models.PROTECT)
+    at = models.DateTimeField()
+    outcome = models.TextField(choices=_words(Outcome))
+    verdict = models.TextField(blank=True, default="")
+    summary = models.TextField(blank=True, default="")
+    client = models.TextField()
+    call_node = models.TextField()
+    request_digest = models.CharField(max_length=64)
+    task_id = models.TextField(null=True)
+    tool_version = models.CharField(max_length=64)
+    epoch = models.PositiveIntegerField()
+    cancel_generation = models.PositiveIntegerField()
+    terminal_status = models.TextField(null=True)
+    result_digest = models.CharField(max_length=64, null=True)
+    result = models.BinaryField(null=True)
+    """The validated payload, byte for byte; None unless the outcome is SUCCESS or TOOL_ERROR."""
+    decided_by = models.TextField()
+
+    class Meta:
+        db_table = "receipt"
+        constraints = [
+            models.UniqueConstraint(fields=["client", "call_node"], name="one_receipt_per_call_node"),
+        ]
+
+
+class Outbox(models.Model):
+    """The row that lets a call node advance; it exists only with a receipt (R6)."""
+
+    receipt = models.OneToOneField(Receipt, on_delete=models.PROTECT, primary_key=True)
+    seq = models.BigIntegerField(unique=True)
+    """Order of delivery within the ledger: the cursor of the pull API. From `outbox_seq`."""
+    client = models.TextField()
+    ready_at = models.DateTimeField()
+    delivered_at = models.DateTimeField(null=True)
+    deliveries = models.PositiveIntegerField(default=0)
+    acknowledged_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "outbox"
+        indexes = [
+            models.Index(
+                fields=["client", "seq"],
+                condition=Q(acknowledged_at__isnull=True),
+                name="outbox_waiting",
+            ),
+        ]
+
+
+class EffectStatus(models.TextChoices):
+    OPEN = "OPEN", "open"
+    NONE = "NONE", "nothing happened outside"
+    COMPENSATED = "COMPENSATED", "compensated"
+    STILL_OPEN = "STILL_OPEN", "still open, with an owner"
+
+
+class EffectRecord(models.Model):
+    """EFFECT_RECONCILIATION_REQUIRED: what may have happened outside, with its own life (C6)."""
+
+    operation = models.OneToOneField(Operation, on_delete=models.PROTECT)
+    opened_at = models.DateTimeField()
+    cause = models.TextField()
+    facts = models.JSONField(default=list)
+    """What is known, in order: answers already out, late completions, contradictions."""
+    status = models.TextField(choices=EffectStatus.choices, default=EffectStatus.OPEN)
+    owner = models.TextField(blank=True, default="")
+    note = models.TextField(blank=True, default="")
+    link = models.TextField(blank=True, default="")
+    decided_by = models.TextField(blank=True, default="")
+    decided_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "effect_record"
+        indexes = [
+            models.Index(
+                fields=["opened_at"], condition=Q(status="OPEN"), name="effect_open_by_age"
+            ),
+        ]
+
+
+class DeskClaim(models.Model):
+    """Who works on which item of the reconciliation desk."""
+
+    operation = models.OneToOneField(Operation, on_delete=models.CASCADE, primary_key=True)
+    by = models.TextField()
+    at = models.DateTimeField()
+
+    class Meta:
+        db_table = "desk_claim"
