@@ -1,0 +1,210 @@
+"""The JSON-RPC 2.0 envelope that both MCP contracts share.
+
+Writing is deterministic: the same request is the same bytes (X2). Reading decides by id *and* by
+the absence of `method`: a server numbers its own requests in a space of its own, which may start
+at 0 and may collide with ours. The JSON-RPC body is read first, the HTTP status second: servers
+answer the same error with 200, 400 or 404.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from adapters import http, strictjson
+from adapters.contract import (
+    AdapterError,
+    BrokenPeer,
+    Json,
+    SessionLost,
+    WireResponse,
+    WrongProtocol,
+)
+from adapters.strictjson import BadJson, Member, Verbatim
+
+RpcId: TypeAlias = int | str
+
+MEDIA_TYPE = "application/json"
+
+
+class NotRpc(ValueError):
+    """Strict JSON, but not one JSON-RPC message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RpcResult:
+    """The result of one request, with the exact bytes the server sent for it (R8)."""
+
+    value: Json = field(repr=False)
+    raw: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RpcError:
+    """The error answer to one request. `raw` is the exact error object."""
+
+    code: int
+    message: str
+    data: Json = field(repr=False, default=None)
+    raw: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """An answer. `id` is None where a transport error names no request, or no usable one."""
+
+    id: RpcId | None
+    answer: RpcResult | RpcError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerRequest:
+    """The server asks us. Its id must be given back with the same type."""
+
+    id: RpcId
+    method: str
+    params: Mapping[str, Json] = field(repr=False)
+    raw_params: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notification:
+    """The server tells us something, and waits for nothing."""
+
+    method: str
+    params: Mapping[str, Json] = field(repr=False)
+
+
+Message: TypeAlias = Response | ServerRequest | Notification
+
+SessionRule: TypeAlias = Callable[[int, RpcError | None], bool]
+"""Given the HTTP status and the error in the body, if any: is our session gone?"""
+
+
+def encode_request(*, id: RpcId, method: str, params: bytes = b"{}") -> bytes:
+    """Write a request. `params` is one JSON value, spliced as it is. Raises BadJson if it is not."""
+    return strictjson.compose({"jsonrpc": "2.0", "id": id, "method": method, "params": Verbatim(params)})
+
+
+def encode_notification(*, method: str, params: bytes = b"{}") -> bytes:
+    """Write a notification. `params` as in `encode_request`."""
+    return strictjson.compose({"jsonrpc": "2.0", "method": method, "params": Verbatim(params)})
+
+
+def encode_response(*, id: RpcId, result: bytes) -> bytes:
+    """Write our answer to a server's request. `result` is one JSON value, spliced as it is."""
+    return strictjson.compose({"jsonrpc": "2.0", "id": id, "result": Verbatim(result)})
+
+
+def encode_error(*, id: RpcId, code: int, message: str) -> bytes:
+    """Write our refusal of a server's request, such as -32601 for what we never offered."""
+    return strictjson.compose({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+
+
+def read_message(raw: bytes) -> Message:
+    """Read one message. Raises BadJson (also for a batch) or NotRpc (some other JSON object)."""
+    envelope = strictjson.members(raw)
+    version = envelope.get("jsonrpc")
+    if version is None or version.value != "2.0":
+        raise NotRpc("an object that is no JSON-RPC 2.0 message")
+    if "method" in envelope:
+        return _read_call(envelope)
+    return Response(id=_id_of(envelope), answer=_read_answer(envelope))
+
+
+def is_answer_to(message: Message, id: RpcId) -> bool:
+    """Whether this is the answer to our request. `17` and `"17"` differ."""
+    return isinstance(message, Response) and message.id == id and type(message.id) is type(id)
+
+
+def decode_answer(
+    response: WireResponse, *, id: RpcId, session_lost: SessionRule = lambda _status, _error: False
+) -> RpcResult | RpcError:
+    """Read the answer to our request out of a whole JSON response.
+
+    Raises what `http.status_error` sorts, SessionLost where the caller's rule says so,
+    WrongProtocol for a JSON object of another shape, BrokenPeer for all that cannot be read.
+    """
+    message = _rpc_in(response)
+    error = message.answer if isinstance(message, Response) else None
+    if isinstance(error, RpcResult) and is_answer_to(message, id):
+        return error
+    seen = (response.exchange,)
+    if isinstance(error, RpcError):
+        if session_lost(response.status, error):
+            raise SessionLost(f"the session is gone ({_in_words(error)})", exchanges=seen)
+        if is_answer_to(message, id) and not http.is_door_status(response.status):
+            return error
+    elif session_lost(response.status, None):
+        raise SessionLost(f"the session is gone (HTTP {response.status})", exchanges=seen)
+    raise _unusable(response, message)
+
+
+def _rpc_in(response: WireResponse) -> Message | BadJson | NotRpc | None:
+    """What the body holds; None when it is not JSON at all. Errors are values here: the status
+    may explain the body better than the body itself."""
+    if response.media_type != MEDIA_TYPE or not response.body:
+        return None
+    try:
+        return read_message(response.body)
+    except (BadJson, NotRpc) as error:
+        return error
+
+
+def _unusable(response: WireResponse, found: Message | BadJson | NotRpc | None) -> AdapterError:
+    seen = (response.exchange,)
+    if not 200 <= response.status < 300 or found is None:
+        return http.status_error(response, said=_said(found))
+    match found:
+        case NotRpc():
+            return WrongProtocol(f"the answer is {found}", exchanges=seen)
+        case BadJson():
+            return BrokenPeer(f"the answer cannot be read: {found}", exchanges=seen)
+        case Response(id=None):
+            return BrokenPeer(f"an error without a request: {_said(found)}", exchanges=seen)
+        case Response():
+            return BrokenPeer("this is the answer to another request", exchanges=seen)
+        case _:
+            return BrokenPeer("a message of the server instead of an answer", exchanges=seen)
+
+
+def _said(found: Message | BadJson | NotRpc | None) -> str:
+    if isinstance(found, Response) and isinstance(found.answer, RpcError):
+        return _in_words(found.answer)
+    return ""
+
+
+def _in_words(error: RpcError) -> str:
+    return f"JSON-RPC error {error.code}"
+
+
+def _read_call(envelope: Mapping[str, Member]) -> ServerRequest | Notification:
+    method = envelope["method"].value
+    params = envelope.get("params", Member(value={}, raw=b"{}"))
+    if not isinstance(method, str) or not isinstance(params.value, dict):
+        raise NotRpc("a JSON-RPC message whose method or params have the wrong type")
+    if "id" not in envelope:
+        return Notification(method=method, params=params.value)
+    id = _id_of(envelope)
+    if id is None:
+        raise NotRpc("a JSON-RPC request whose id is neither text nor an integer")
+    return ServerRequest(id=id, method=method, params=params.value, raw_params=params.raw)
+
+
+def _id_of(envelope: Mapping[str, Member]) -> RpcId | None:
+    id = envelope["id"].value if "id" in envelope else None
+    # A bool is an int in Python, and True == 1 would be taken for our first request.
+    return id if isinstance(id, (int, str)) and not isinstance(id, bool) else None
+
+
+def _read_answer(envelope: Mapping[str, Member]) -> RpcResult | RpcError:
+    if ("result" in envelope) == ("error" in envelope):
+        raise NotRpc("a JSON-RPC message with neither or both of result and error")
+    if "result" in envelope:
+        return RpcResult(value=envelope["result"].value, raw=envelope["result"].raw)
+    error = envelope["error"]
+    match error.value:
+        case {"code": int(code), "message": str(message), **rest} if not isinstance(code, bool):
+            return RpcError(code=code, message=message, data=rest.get("data"), raw=error.raw)
+    raise NotRpc("a JSON-RPC error without a code or a message")
