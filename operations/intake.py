@@ -1,0 +1,153 @@
+"""What a call node hands in, read strictly.
+
+The arguments of a call are kept as the bytes they came in: they are what will be sent, each time (X2), and two
+readers must never see two different calls in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+from uuid import UUID
+
+from adapters import strictjson
+from adapters.strictjson import BadJson, Member
+from operations.ledger import NewCall
+
+T = TypeVar("T")
+
+MAX_BYTES = 1_000_000
+MAX_DEPTH = 32
+LONGEST_NAME = 200
+LONGEST_REASON = 2_000
+LONGEST_BUDGET_S = 7 * 24 * 3600
+MOST_RECEIPTS = 500
+
+__all__ = ["MAX_BYTES", "BadBody", "BadJson", "CancelWish", "Fault", "read_call", "read_cancel", "read_receipts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with one member of a body."""
+
+    member: str
+    detail: str
+
+
+class BadBody(ValueError):
+    """The body is JSON, but not what this request wants. `faults` names every member that is wrong."""
+
+    def __init__(self, faults: tuple[Fault, ...]) -> None:
+        super().__init__("; ".join(f"{fault.member}: {fault.detail}" for fault in faults))
+        self.faults = faults
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelWish:
+    """A cancel as asked for."""
+
+    seen_generation: int | None
+    """The cancel generation that the asker last saw; None: cancel whatever stands there."""
+    reason: str
+
+
+def read_call(raw: bytes, *, client: str) -> NewCall:
+    """Read the body of a submit. Raises BadJson and BadBody."""
+    body = _Body(raw, required=("call_node", "submission_key", "server", "tool", "arguments", "principal"))
+    body.optional("wait_budget_s")
+    call = {name: body.name(name) for name in ("call_node", "submission_key", "server", "tool", "principal")}
+    arguments = body.object_bytes("arguments")
+    budget = body.whole("wait_budget_s", least=1, most=LONGEST_BUDGET_S)
+    body.check()
+    return NewCall(client=client, arguments=arguments, budget_s=budget, **call)
+
+
+def read_cancel(raw: bytes) -> CancelWish:
+    """Read the body of a cancel. Raises BadJson and BadBody."""
+    body = _Body(raw, required=("reason",))
+    body.optional("seen_generation")
+    reason = body.name("reason", longest=LONGEST_REASON)
+    seen = body.whole("seen_generation", least=0, most=2**31 - 1)
+    body.check()
+    return CancelWish(seen_generation=seen, reason=reason)
+
+
+def read_receipts(raw: bytes) -> tuple[str, ...]:
+    """Read the ids of an acknowledgement, each once. Raises BadJson and BadBody."""
+    body = _Body(raw, required=("receipts",))
+    receipts = body.ids("receipts", most=MOST_RECEIPTS)
+    body.check()
+    return receipts
+
+
+class _Body:
+    """Collects what is wrong instead of stopping at the first: a caller repairs all of it at once."""
+
+    def __init__(self, raw: bytes, *, required: tuple[str, ...]) -> None:
+        self._members: Mapping[str, Member] = strictjson.members(raw, max_depth=MAX_DEPTH, max_bytes=MAX_BYTES)
+        self._known = set(required)
+        self._faults = [Fault(name, "is missing") for name in required if name not in self._members]
+
+    def optional(self, *names: str) -> None:
+        self._known.update(names)
+
+    def name(self, name: str, *, longest: int = LONGEST_NAME) -> str:
+        member = self._members.get(name)
+        if member is None:
+            return ""
+        value = member.value
+        if not isinstance(value, str) or not value.strip() or len(value) > longest:
+            return self._wrong(name, f"must be a text of 1 to {longest} characters", "")
+        if strictjson.printable(value) != value:
+            return self._wrong(name, "holds a character that cannot be stored", "")
+        return value
+
+    def whole(self, name: str, *, least: int, most: int) -> int | None:
+        member = self._members.get(name)
+        if member is None or member.value is None:
+            return None
+        value = member.value
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            return self._wrong(name, f"must be a whole number from {least} to {most}", None)
+        return value
+
+    def object_bytes(self, name: str) -> bytes:
+        member = self._members.get(name)
+        if member is None:
+            return b""
+        if not isinstance(member.value, dict):
+            return self._wrong(name, "must be an object", b"")
+        return member.raw
+
+    def ids(self, name: str, *, most: int) -> tuple[str, ...]:
+        member = self._members.get(name)
+        if member is None:
+            return ()
+        values = member.value
+        if not isinstance(values, list) or not 1 <= len(values) <= most:
+            return self._wrong(name, f"must be a list of 1 to {most} ids", ())
+        ids = [_uuid(value) for value in values]
+        found = [text for text in ids if text is not None]
+        if len(found) != len(values):
+            return self._wrong(name, "holds something that is no id", ())
+        return tuple(dict.fromkeys(found))
+
+    def check(self) -> None:
+        """Raise BadBody if anything was wrong. A member nobody asked for is a mistake, never ignored."""
+        strangers = [Fault(name, "is not known here") for name in self._members if name not in self._known]
+        if faults := [*self._faults, *strangers]:
+            raise BadBody(tuple(faults))
+
+    def _wrong(self, name: str, detail: str, stead: T) -> T:
+        self._faults.append(Fault(name, detail))
+        return stead
+
+
+def _uuid(value: object) -> str | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        return str(UUID(value))
+    except ValueError:
+        return None
