@@ -82,9 +82,9 @@ SessionRule: TypeAlias = Callable[[int, RpcError | None], bool]
 """Given the HTTP status and the error in the body, if any: is our session gone?"""
 
 
-def encode_request(*, id: RpcId, method: str, params: bytes = b"{}") -> bytes:
+def encode_request(*, request_id: RpcId, method: str, params: bytes = b"{}") -> bytes:
     """Write a request. `params` is one JSON value, spliced as it is. Raises BadJson if it is not."""
-    return strictjson.compose({"jsonrpc": "2.0", "id": id, "method": method, "params": Verbatim(params)})
+    return strictjson.compose({"jsonrpc": "2.0", "id": request_id, "method": method, "params": Verbatim(params)})
 
 
 def encode_notification(*, method: str, params: bytes = b"{}") -> bytes:
@@ -92,14 +92,14 @@ def encode_notification(*, method: str, params: bytes = b"{}") -> bytes:
     return strictjson.compose({"jsonrpc": "2.0", "method": method, "params": Verbatim(params)})
 
 
-def encode_response(*, id: RpcId, result: bytes) -> bytes:
+def encode_response(*, request_id: RpcId, result: bytes) -> bytes:
     """Write our answer to a server's request. `result` is one JSON value, spliced as it is."""
-    return strictjson.compose({"jsonrpc": "2.0", "id": id, "result": Verbatim(result)})
+    return strictjson.compose({"jsonrpc": "2.0", "id": request_id, "result": Verbatim(result)})
 
 
-def encode_error(*, id: RpcId, code: int, message: str) -> bytes:
+def encode_error(*, request_id: RpcId, code: int, message: str) -> bytes:
     """Write our refusal of a server's request, such as -32601 for what we never offered."""
-    return strictjson.compose({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+    return strictjson.compose({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}})
 
 
 def read_message(raw: bytes) -> Message:
@@ -113,37 +113,44 @@ def read_message(raw: bytes) -> Message:
     return Response(id=_id_of(envelope), answer=_read_answer(envelope))
 
 
-def is_answer_to(message: Message, id: RpcId) -> bool:
+def is_answer_to(message: Message, *, request_id: RpcId) -> bool:
     """Whether this is the answer to our request. `17` and `"17"` differ."""
-    return isinstance(message, Response) and message.id == id and type(message.id) is type(id)
+    return isinstance(message, Response) and (message.id, type(message.id)) == (request_id, type(request_id))
 
 
 def decode_answer(
-    response: WireResponse, *, id: RpcId, session_lost: SessionRule = lambda _status, _error: False
+    response: WireResponse,
+    *,
+    request_id: RpcId,
+    session_lost: SessionRule = lambda _status, _error: False,
 ) -> RpcResult | RpcError:
     """Read the answer to our request out of a whole JSON response.
 
-    Raises what `http.status_error` sorts, SessionLost where the caller's rule says so,
-    WrongProtocol for a JSON object of another shape, BrokenPeer for all that cannot be read.
+    A result for our id wins over every status. An error for our id wins too, unless the status
+    is one that the door itself gives (`http.is_door_status`).
+
+    Raises SessionLost where the caller's rule says so, WrongProtocol for a JSON object of another
+    shape (N3), BrokenPeer for what cannot be read, and for the rest what `http.status_error` sorts.
     """
-    message = _rpc_in(response)
-    error = message.answer if isinstance(message, Response) else None
-    if isinstance(error, RpcResult) and is_answer_to(message, id):
-        return error
+    found = _rpc_in(response)
     seen = (response.exchange,)
-    if isinstance(error, RpcError):
-        if session_lost(response.status, error):
-            raise SessionLost(f"the session is gone ({_in_words(error)})", exchanges=seen)
-        if is_answer_to(message, id) and not http.is_door_status(response.status):
-            return error
-    elif session_lost(response.status, None):
-        raise SessionLost(f"the session is gone (HTTP {response.status})", exchanges=seen)
-    raise _unusable(response, message)
+    answer = found.answer if isinstance(found, Response) else None
+    ours = isinstance(found, Response) and is_answer_to(found, request_id=request_id)
+    if ours and isinstance(answer, RpcResult):
+        return answer
+    error = answer if isinstance(answer, RpcError) else None
+    if session_lost(response.status, error):
+        raise SessionLost(f"HTTP {response.status}: the session is gone{_said(error)}", exchanges=seen)
+    if ours and error is not None and not http.is_door_status(response.status):
+        return error
+    raise _unusable(response, found)
 
 
 def _rpc_in(response: WireResponse) -> Message | BadJson | NotRpc | None:
-    """What the body holds; None when it is not JSON at all. Errors are values here: the status
-    may explain the body better than the body itself."""
+    """What the body holds; None when it is not JSON at all.
+
+    Errors are values here: the status may explain the body better than the body itself.
+    """
     if response.media_type != MEDIA_TYPE or not response.body:
         return None
     try:
@@ -153,30 +160,26 @@ def _rpc_in(response: WireResponse) -> Message | BadJson | NotRpc | None:
 
 
 def _unusable(response: WireResponse, found: Message | BadJson | NotRpc | None) -> AdapterError:
+    error = found.answer if isinstance(found, Response) and isinstance(found.answer, RpcError) else None
+    if found is None or not http.is_success(response.status):
+        return http.status_error(response, said=_said(error))
     seen = (response.exchange,)
-    if not 200 <= response.status < 300 or found is None:
-        return http.status_error(response, said=_said(found))
     match found:
         case NotRpc():
             return WrongProtocol(f"the answer is {found}", exchanges=seen)
         case BadJson():
             return BrokenPeer(f"the answer cannot be read: {found}", exchanges=seen)
         case Response(id=None):
-            return BrokenPeer(f"an error without a request: {_said(found)}", exchanges=seen)
+            return BrokenPeer(f"an answer that names no request{_said(error)}", exchanges=seen)
         case Response():
             return BrokenPeer("this is the answer to another request", exchanges=seen)
         case _:
             return BrokenPeer("a message of the server instead of an answer", exchanges=seen)
 
 
-def _said(found: Message | BadJson | NotRpc | None) -> str:
-    if isinstance(found, Response) and isinstance(found.answer, RpcError):
-        return _in_words(found.answer)
-    return ""
-
-
-def _in_words(error: RpcError) -> str:
-    return f"JSON-RPC error {error.code}"
+def _said(error: RpcError | None) -> str:
+    # The code only: a message may quote what nobody should log.
+    return "" if error is None else f" (JSON-RPC error {error.code})"
 
 
 def _read_call(envelope: Mapping[str, Member]) -> ServerRequest | Notification:
@@ -186,16 +189,16 @@ def _read_call(envelope: Mapping[str, Member]) -> ServerRequest | Notification:
         raise NotRpc("a JSON-RPC message whose method or params have the wrong type")
     if "id" not in envelope:
         return Notification(method=method, params=params.value)
-    id = _id_of(envelope)
-    if id is None:
+    request_id = _id_of(envelope)
+    if request_id is None:
         raise NotRpc("a JSON-RPC request whose id is neither text nor an integer")
-    return ServerRequest(id=id, method=method, params=params.value, raw_params=params.raw)
+    return ServerRequest(id=request_id, method=method, params=params.value, raw_params=params.raw)
 
 
 def _id_of(envelope: Mapping[str, Member]) -> RpcId | None:
-    id = envelope["id"].value if "id" in envelope else None
-    # A bool is an int in Python, and True == 1 would be taken for our first request.
-    return id if isinstance(id, (int, str)) and not isinstance(id, bool) else None
+    found = envelope["id"].value if "id" in envelope else None
+    # A bool is an int in Python: True would be taken for the id 1.
+    return found if isinstance(found, int | str) and not isinstance(found, bool) else None
 
 
 def _read_answer(envelope: Mapping[str, Member]) -> RpcResult | RpcError:
@@ -204,7 +207,8 @@ def _read_answer(envelope: Mapping[str, Member]) -> RpcResult | RpcError:
     if "result" in envelope:
         return RpcResult(value=envelope["result"].value, raw=envelope["result"].raw)
     error = envelope["error"]
-    match error.value:
-        case {"code": int(code), "message": str(message), **rest} if not isinstance(code, bool):
-            return RpcError(code=code, message=message, data=rest.get("data"), raw=error.raw)
-    raise NotRpc("a JSON-RPC error without a code or a message")
+    details = error.value if isinstance(error.value, dict) else {}
+    code, message = details.get("code"), details.get("message")
+    if not isinstance(code, int) or isinstance(code, bool) or not isinstance(message, str):
+        raise NotRpc("a JSON-RPC error without a code or a message")
+    return RpcError(code=code, message=message, data=details.get("data"), raw=error.raw)

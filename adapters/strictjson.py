@@ -16,7 +16,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from json.decoder import scanstring
 from typing import cast
 
 from adapters.contract import Json
@@ -162,11 +161,9 @@ def _expect(text: str, at: int, mark: str) -> int:
 
 
 def _name_at(text: str, at: int) -> tuple[str, int]:
-    start = _expect(text, at, '"')
-    try:
-        return scanstring(text, start, True)
-    except ValueError:
-        raise BadJson("a member's name cannot be read") from None
+    _expect(text, at, '"')
+    name, end = _value_at(text, at)
+    return str(name), end
 
 
 def _value_at(text: str, at: int) -> tuple[Json, int]:
@@ -177,7 +174,7 @@ def _value_at(text: str, at: int) -> tuple[Json, int]:
     except (ValueError, RecursionError):
         # The decoder's own error carries the whole body: it must not travel on as a cause.
         raise BadJson("the body is not JSON") from None
-    return cast(Json, value), end
+    return cast("Json", value), end
 
 
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:

@@ -1,0 +1,177 @@
+"""Which addresses we connect to: the guard against a server URL that points inside.
+
+The check is made on the address that is really used. A name is resolved once, every address it
+has must be allowed, and the connection goes to one of those addresses: a second look-up, which
+could answer otherwise, never happens. The name stays what TLS verifies and what `Host` says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+import httpcore
+
+Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Host and port in, addresses out. Raises OSError when the name has none."""
+
+SocketOption: TypeAlias = tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
+
+_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+MAX_ATTEMPTS = 4
+
+_METADATA = frozenset(
+    ipaddress.ip_address(address)
+    for address in (
+        "100.100.100.200",  # Alibaba Cloud
+        "168.63.129.16",  # Azure: a public address, routed to the host of the machine
+        "192.0.0.192",  # Oracle Cloud
+        "fd00:ec2::254",  # AWS
+        "fd20:ce::254",  # Google Cloud
+    )
+)
+_THIS_NETWORK = ipaddress.ip_network("0.0.0.0/8")
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_NAT64_LOCAL = ipaddress.ip_network("64:ff9b:1::/48")
+_IPV4_COMPATIBLE = ipaddress.ip_network("::/96")
+_ODD_URL = re.compile(r"[\s\\\x00-\x1f\x7f]")
+
+
+class ForbiddenAddress(httpcore.ConnectError):
+    """The address is one we do not connect to. Nothing was sent."""
+
+
+def url_problem(url: str) -> str | None:
+    """Say what is wrong with a server's URL as text, None if nothing is. Quotes nothing of it."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return "the URL cannot be read"
+    if _ODD_URL.search(url):
+        return "the URL holds a blank, a backslash or a control character"
+    if parts.scheme not in {"http", "https"}:
+        return "the URL is neither http nor https"
+    if "@" in parts.netloc:
+        return "the URL holds a user name or a password"
+    if not parts.hostname or "%" in parts.netloc:
+        return "the URL has no host, or one with a zone or an escape"
+    return "the URL has a fragment" if parts.fragment else None
+
+
+def address_problem(address: str, *, allow_private: bool) -> str | None:
+    """Say why an address is forbidden, None if it is not.
+
+    `allow_private` allows what is merely not public: loopback and private networks. Link-local,
+    metadata, multicast, reserved and unspecified addresses stay forbidden.
+    """
+    try:
+        found = _real(ipaddress.ip_address(address))
+    except ValueError:
+        return "no address"
+    if found in _METADATA or found.is_link_local:
+        return "a metadata or link-local address"
+    if found.is_multicast or found.is_unspecified or found in _THIS_NETWORK or found in _NAT64_LOCAL:
+        return "no address of one machine"
+    if found.is_reserved and not found.is_loopback:
+        return "a reserved address"
+    return None if allow_private or found.is_global else "not a public address"
+
+
+async def system_resolve(host: str, port: int) -> Sequence[str]:
+    """Ask the system's resolver; an address written in numbers is its own answer."""
+    try:
+        return (str(ipaddress.ip_address(host)),)
+    except ValueError:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+async def checked_addresses(
+    host: str, port: int, *, allow_private: bool, resolve: Resolve = system_resolve
+) -> Sequence[str]:
+    """Resolve a host once. Raises ForbiddenAddress if any of its addresses is forbidden.
+
+    Any, not all: a name with one public and one inner address is an attack or a mistake.
+    Raises httpcore.ConnectError when there is no address.
+    """
+    try:
+        found = await resolve(host, port)
+    except (OSError, UnicodeError):
+        found = ()
+    if not found:
+        raise httpcore.ConnectError("the name of the server has no address")
+    for address in found:
+        problem = address_problem(address, allow_private=allow_private)
+        if problem:
+            raise ForbiddenAddress(f"the server's address is forbidden: {problem}")
+    return found
+
+
+class GuardedBackend(httpcore.AsyncNetworkBackend):
+    """Connects to checked addresses only, and never to a unix socket."""
+
+    def __init__(self, *, allow_private: bool, resolve: Resolve = system_resolve) -> None:
+        self._allow_private = allow_private
+        self._resolve = resolve
+        self._inner = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
+        local_address: str | None = None,
+        socket_options: Iterable[SocketOption] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Connect within `timeout` seconds, the look-up of the name included."""
+        try:
+            async with asyncio.timeout(timeout):
+                addresses = await checked_addresses(
+                    host, port, allow_private=self._allow_private, resolve=self._resolve
+                )
+                return await self._first_that_answers(addresses, port, local_address, socket_options)
+        except TimeoutError:
+            raise httpcore.ConnectTimeout("no connection in time") from None
+
+    async def connect_unix_socket(self, *_args: object, **_options: object) -> httpcore.AsyncNetworkStream:
+        """Refuse."""
+        raise ForbiddenAddress("the server's address is forbidden: a unix socket")
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await asyncio.sleep(seconds)
+
+    async def _first_that_answers(
+        self,
+        addresses: Sequence[str],
+        port: int,
+        local_address: str | None,
+        socket_options: Iterable[SocketOption] | None,
+    ) -> httpcore.AsyncNetworkStream:
+        last: httpcore.ConnectError | None = None
+        for address in addresses[:MAX_ATTEMPTS]:
+            try:
+                return await self._inner.connect_tcp(
+                    address, port, local_address=local_address, socket_options=socket_options
+                )
+            except httpcore.ConnectError as error:
+                last = error
+        raise last or httpcore.ConnectError("the name of the server has no address")
+
+
+def _real(address: _Address) -> _Address:
+    """The IPv4 address that an IPv6 address stands for, if it stands for one."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address.ipv4_mapped or address.sixtofour:
+        return address.ipv4_mapped or address.sixtofour or address
+    if address in _NAT64 or (address in _IPV4_COMPATIBLE and int(address) > 1):
+        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address
