@@ -22,8 +22,7 @@ def env_bool(name: str, *, default: bool) -> bool:
     if text in {"0", "false", "no", "off"}:
         return False
     if text:
-        message = f"{name} must be 1 or 0, not {text!r}"
-        raise ImproperlyConfigured(message)
+        raise ImproperlyConfigured(f"{name} must be 1 or 0, not {text!r}")
     return default
 
 
@@ -33,8 +32,7 @@ def env_int(name: str, *, default: int, least: int = 0) -> int:
     if not text:
         return default
     if not text.isascii() or not text.isdigit() or int(text) < least:
-        message = f"{name} must be a whole number of at least {least}, not {text!r}"
-        raise ImproperlyConfigured(message)
+        raise ImproperlyConfigured(f"{name} must be a whole number of at least {least}, not {text!r}")
     return int(text)
 
 
@@ -44,12 +42,11 @@ def env_list(name: str, *, default: list[str]) -> list[str]:
 
 
 def database(conninfo: str, *, pool: int) -> dict[str, Any]:
-    """Turn a postgres:// URL or a libpq connection string into Django's form; `pool` 0 means one connection a thread."""
+    """Turn a postgres:// URL or libpq connection string into Django's form; `pool` 0 means one connection a thread."""
     try:
         parts = {key: str(value) for key, value in conninfo_to_dict(conninfo).items()}
     except ProgrammingError as error:
-        message = f"DATABASE_URL cannot be read: {error}"
-        raise ImproperlyConfigured(message) from error
+        raise ImproperlyConfigured(f"DATABASE_URL cannot be read: {error}") from error
     options: dict[str, Any] = {"application_name": "longcall"}
     if pool:
         options["pool"] = {"min_size": 1, "max_size": pool, "timeout": 10}
@@ -122,6 +119,7 @@ MIDDLEWARE = [
     "servestatic.middleware.ServeStaticMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
+    "console.preferences.PreferencesMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -141,6 +139,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "console.context.shell",
             ],
         },
     },

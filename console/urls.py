@@ -1,5 +1,13 @@
 """Every address of the site."""
 
-from django.urls import URLPattern, URLResolver
+from django.urls import URLPattern, URLResolver, path
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from console.views import home
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", home.home, name="home"),
+    path("login/", home.login, name="login"),
+    path("logout/", home.logout, name="logout"),
+    path("places/", home.places, name="places"),
+    path("preferences/", home.remember, name="preferences"),
+]

@@ -1,0 +1,98 @@
+"""What every page's shell needs: the navigation with its counts, the person, the preferences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
+from django.utils.functional import SimpleLazyObject
+from django.utils.translation import gettext_lazy as _
+
+from console import access, preferences, words
+from operations.queries import desk
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One entry of the navigation."""
+
+    name: str
+    icon: str
+    word: _StrPromise
+    address: str
+    current: bool
+    count: str = ""
+    tone: str = ""
+    count_word: _StrPromise | str = ""
+
+
+_PLACES = (
+    ("home", "home", _("Start")),
+    ("approvals", "inbox", _("Approvals")),
+    ("operations", "ops", _("Operations")),
+    ("reconcile", "recon", _("Reconcile")),
+    ("help", "help", _("Help")),
+)
+_ROOM_OF = (
+    (("approval", "round"), "approvals"),
+    (("operation", "cancel", "evidence"), "operations"),
+    (("reconcile", "claim", "give_up"), "reconcile"),
+    (("help",), "help"),
+    (("home", "try_it"), "home"),
+)
+
+
+def room_of(url_name: str | None) -> str:
+    """Return which entry of the navigation a page belongs to; "" for none."""
+    for prefixes, room in _ROOM_OF:
+        if (url_name or "").startswith(prefixes):
+            return room
+    return ""
+
+
+def places(*, current: str) -> list[Place]:
+    """Build the navigation, with the counts of what waits for a person. Two queries."""
+    waiting = desk.count_waiting()
+    counts = {
+        "approvals": (waiting.rounds, "hot", _("open questions")),
+        "reconcile": (waiting.desk, "unk", _("open items")),
+    }
+    found: list[Place] = []
+    for name, icon, word in _PLACES:
+        try:
+            address = reverse(name)
+        except NoReverseMatch:
+            continue
+        count, tone, count_word = counts.get(name, (None, "", ""))
+        found.append(
+            Place(
+                name=name,
+                icon=icon,
+                word=word,
+                address=address,
+                current=name == current,
+                count=str(count) if count else "",
+                tone=tone,
+                count_word=count_word,
+            )
+        )
+    return found
+
+
+def shell(request: HttpRequest) -> dict[str, Any]:
+    """Give the shell of a page its parts; nothing is read unless the page draws it."""
+    match = request.resolver_match
+    room = room_of(match.url_name if match else None)
+    return {
+        "preferences": getattr(request, "preferences", None) or preferences.preferences_of(request),
+        "room": room,
+        "places": SimpleLazyObject(lambda: places(current=room)),
+        "actor": SimpleLazyObject(lambda: getattr(request, "actor", None) or access.actor_of(request.user)),
+        "zones": preferences.zones,
+        "units": words.unit_words(),
+    }

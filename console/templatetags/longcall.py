@@ -1,0 +1,190 @@
+"""The parts that every page is made of: `{% load longcall %}`.
+
+    {% icon "inbox" %}                       {% icon "ok" "tone ok" %}
+    {% badge op.state %}                     our state; {% badge op.state word="Needs an answer, round 2" %}
+    {% mark "wait" "warn" "cooperative" %}   any other filled badge
+    {% proto op.protocol_status %}           the server's word, quoted and never filled (L6)
+    {% ident op.id %}                        an id, shortened in the middle, with its copy button
+    {% when at %}  {% when at "time" %}      a moment: relative, or as a time of day; the full time with zone in title
+    {% clock until limit=900 %}              what is left of `limit` seconds, with a ring
+    {{ span|duration }}  {{ n|filesize }}    numbers in words
+    {{ text|shortened }}                     the middle cut out
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import template
+from django.templatetags.static import static
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+
+from console import pictures, words
+
+register = template.Library()
+
+_CALM_S, _LATE_S = 600, 300
+
+
+def _now(context: template.Context) -> datetime:
+    given = context.get("now")
+    return given if isinstance(given, datetime) else timezone.now()
+
+
+@register.simple_tag
+def icon(name: str, extra: str = "") -> SafeString:
+    """Draw one icon of static/icons.svg."""
+    return format_html(
+        '<svg class="{}" viewBox="0 0 16 16" aria-hidden="true"><use href="{}#{}"></use></svg>',
+        f"i {extra}".strip(),
+        static("icons.svg"),
+        name,
+    )
+
+
+@register.simple_tag
+def mark(tone: str, symbol: str, word: str) -> SafeString:
+    """Draw a filled badge: a mode or a warning word."""
+    return format_html('<span class="badge {}">{}{}</span>', tone, icon(symbol), word)
+
+
+@register.simple_tag
+def badge(state: str, word: str = "", outcome: str | None = None) -> SafeString:
+    """Draw our state of an operation."""
+    look = words.look_of(state, outcome=outcome)
+    return mark(look.tone, look.icon, word or str(look.word))
+
+
+@register.simple_tag
+def tone(state: str, outcome: str | None = None) -> str:
+    """Return the tone of a state, for the class of a larger part."""
+    return words.look_of(state, outcome=outcome).tone
+
+
+@register.simple_tag
+def state_icon(state: str, outcome: str | None = None) -> SafeString:
+    """Draw the icon of a state."""
+    return icon(words.look_of(state, outcome=outcome).icon)
+
+
+@register.filter
+def state_word(state: str) -> str:
+    """Return the word of a state."""
+    return str(words.look_of(state).word)
+
+
+@register.simple_tag
+def proto(word: str | None) -> SafeString:
+    """Quote the server's word for its task; say so where it has said nothing."""
+    if not word:
+        return format_html('<span class="dim">{}</span>', gettext("nothing yet"))
+    return format_html('<span class="proto">{}</span>', word)
+
+
+@register.simple_tag
+def ident(value: object, head: int = 8, tail: int = 4) -> SafeString:
+    """Show an id, shortened, with a button that copies all of it."""
+    text = str(value)
+    return format_html(
+        '<span class="id" title="{0}">{1}</span><button class="copy" type="button" data-copy="{0}"'
+        ' aria-label="{2}" hidden>{3}</button>',
+        text,
+        words.shortened(text, head=head, tail=tail),
+        gettext("Copy %(id)s") % {"id": text},
+        icon("copy"),
+    )
+
+
+@register.simple_tag(takes_context=True)
+def when(context: template.Context, at: datetime | None, form: str = "relative") -> SafeString:
+    """Show a moment. `form`: "relative" ("19 min ago"), "left" ("3 min 41 s"), "age" ("19 min") or "time" ("16:13:06")."""
+    if at is None:
+        return format_html('<span class="dim">{}</span>', gettext("never"))
+    now = _now(context)
+    text = {
+        "relative": lambda: words.relative(at, now=now),
+        "left": lambda: _left(at - now),
+        "age": lambda: words.coarse(abs(now - at)),
+        "time": lambda: _time_of_day(at, now=now),
+    }[form]()
+    ticks = {"relative": "rel", "left": "left"}.get(form)
+    return format_html(
+        '<time datetime="{}" title="{}"{}>{}</time>',
+        at.isoformat(timespec="seconds"),
+        words.absolute(at),
+        format_html(' data-tick="{}"', ticks) if ticks else "",
+        text,
+    )
+
+
+def _left(span: timedelta) -> str:
+    if span < timedelta():
+        return gettext("over by %(span)s") % {"span": words.duration(-span)}
+    return words.duration(span)
+
+
+def _time_of_day(at: datetime, *, now: datetime) -> str:
+    local = timezone.localtime(at)
+    if local.date() == timezone.localtime(now).date():
+        return f"{local:%H:%M:%S}"
+    return f"{local:%Y-%m-%d %H:%M:%S}"
+
+
+@register.simple_tag(takes_context=True)
+def clock(
+    context: template.Context, until: datetime, limit: float, extra: str = "", note: str = ""
+) -> SafeString:
+    """Show what is left until a moment, as a ring over `limit` seconds: grey, amber below 10 min, red below 5."""
+    left = (until - _now(context)).total_seconds()
+    shade = "off" if left >= _CALM_S else "wait" if left >= _LATE_S else "bad"
+    words_of_it = when(context, until, "left")
+    return format_html(
+        '<span class="{}">{}{}</span>',
+        f"clock {extra} {shade}".replace("  ", " "),
+        pictures.ring(left / limit if left > 0 and limit else 1),
+        format_html("<span><b>{}</b><span>{}</span></span>", words_of_it, note)
+        if note
+        else format_html("<b>{}</b>", words_of_it),
+    )
+
+
+@register.simple_tag
+def lifeline(*, tone: str, share: float, marks: Any = (), ended: bool = False) -> SafeString:
+    """Draw the share of the wait budget that is used."""
+    return pictures.lifeline(tone=tone, share=share, marks=marks, ended=ended)
+
+
+@register.filter
+def duration(span: timedelta | float) -> str:
+    """Say a span (timedelta or seconds) in words."""
+    return words.duration(span)
+
+
+@register.filter
+def filesize(count: int) -> str:
+    """Say a number of bytes in words."""
+    return words.size(count)
+
+
+@register.filter
+def shortened(text: object) -> str:
+    """Cut the middle out of an id or a digest."""
+    return words.shortened(str(text))
+
+
+@register.simple_tag(takes_context=True)
+def query(context: template.Context, **changes: object) -> str:
+    """Return this page's query string with some parameters changed; None or "" takes one off, paging always goes."""
+    params = context["request"].GET.copy()
+    params.pop("after", None)
+    for name, value in changes.items():
+        if value is None or value == "":
+            params.pop(name, None)
+        else:
+            params[name] = str(value)
+    encoded = params.urlencode()
+    return f"?{encoded}" if encoded else "?"
