@@ -8,7 +8,7 @@ import os
 import sys
 
 if sys.version_info < (3, 11):  # noqa: UP036 - the reader of this message has the old Python
-    sys.exit("Longcall needs Python 3.11 or newer; this is %d.%d." % sys.version_info[:2])
+    sys.exit("Longcall needs Python 3.11 or newer; this is " + sys.version.split()[0])
 
 from console.ground import environment
 

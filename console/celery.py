@@ -17,7 +17,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 class BeatThread(bootsteps.StartStopStep):
     """Starts and stops the schedule together with the worker that carries it."""
 
-    requires = {"celery.worker.components:Pool"}  # noqa: RUF012 - Celery's own form
+    requires = ("celery.worker.components:Pool",)
     label = "BeatThread"
 
     def include_if(self, parent: Any) -> bool:  # noqa: ANN401 - Celery passes its untyped worker
@@ -30,7 +30,7 @@ class BeatThread(bootsteps.StartStopStep):
 
 
 def _beat_is_on() -> bool:
-    from django.conf import settings  # noqa: PLC0415 - the application exists before the settings are read
+    from django.conf import settings  # the application exists before the settings are read
 
     return bool(settings.BEAT)
 

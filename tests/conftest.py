@@ -1,7 +1,7 @@
 """What every test may ask for.
 
-From pytest-django: `db` (one transaction, rolled back), `transactional_db` or `@pytest.mark.django_db(transaction=True)`
-(real commits: needed wherever another connection must see the rows, as with locks, NOTIFY, threads, the browser).
+From pytest-django: `db` (one transaction, rolled back); `transactional_db` or `django_db(transaction=True)` (real
+commits: needed wherever another connection must see the rows, as with locks, NOTIFY, threads, the browser).
 From pytest-playwright: `page`, `context`, `browser`; such tests carry `@pytest.mark.browser`.
 
 Here:

@@ -24,14 +24,19 @@ class Account:
         if self.switches:
             os.chown(path, self.uid, self.gid)
 
-    def run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        """Run a short command as this user, from a folder that it can be in."""
-        # Written out twice: `user=None` would still ask for `extra_groups`, which only root may set.
-        if self.switches:
-            return subprocess.run(
-                command, user=self.uid, group=self.gid, extra_groups=[], capture_output=True, text=True, cwd="/", check=False
-            )
-        return subprocess.run(command, capture_output=True, text=True, cwd="/", check=False)
+    def run(self, command: list[str], *, said: str = "") -> subprocess.CompletedProcess[str]:
+        """Run a short command as this user, from a folder that it can be in; `said` is its standard input."""
+        return subprocess.run(
+            command,
+            user=self.uid if self.switches else None,
+            group=self.gid if self.switches else None,
+            extra_groups=[] if self.switches else None,
+            input=said,
+            capture_output=True,
+            text=True,
+            cwd="/",
+            check=False,
+        )
 
     def can_run(self, program: Path) -> bool:
         """Return whether this user reaches the program (a checkout under root's home is closed to others)."""
@@ -56,8 +61,9 @@ def unprivileged() -> Account:
         try:
             pwd.getpwuid(os.geteuid())
         except KeyError:
-            message = f"The user id {os.geteuid()} has no name here, and PostgreSQL refuses that. Give DATABASE_URL."
-            raise NoAccountError(message) from None
+            raise NoAccountError(
+                f"The user id {os.geteuid()} has no name here, and PostgreSQL refuses that. Give DATABASE_URL."
+            ) from None
         return Account(uid=os.geteuid(), gid=os.getegid(), switches=False)
     for name in ("postgres", "nobody"):
         try:
@@ -65,5 +71,4 @@ def unprivileged() -> Account:
         except KeyError:
             continue
         return Account(uid=entry.pw_uid, gid=entry.pw_gid, switches=True)
-    message = "PostgreSQL refuses root, and there is neither a user postgres nor nobody. Give DATABASE_URL."
-    raise NoAccountError(message)
+    raise NoAccountError("PostgreSQL refuses root, and there is neither a user postgres nor nobody. Give DATABASE_URL.")

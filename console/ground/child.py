@@ -18,7 +18,7 @@ GRACE = 8.0  # seconds to stop in order
 def main() -> None:
     """Watch the tie in a thread and become the module."""
     tie, module = int(sys.argv[1]), sys.argv[2]
-    os.set_inheritable(tie, False)
+    os.set_inheritable(tie, False)  # noqa: FBT003 - the standard library takes no keyword
     threading.Thread(target=_watch, args=(tie,), name="parent-watch", daemon=True).start()
     sys.argv = sys.argv[2:]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -34,7 +34,7 @@ def enter(*, needs_dev: bool) -> None:
         return
     try:
         with _one_builder():
-            _bring_up_to_date(needs_dev)
+            _bring_up_to_date(needs_dev=needs_dev)
     except CannotBuildError as error:
         sys.exit(str(error))
     if Path(sys.prefix) != HOME:
@@ -49,7 +49,7 @@ def _one_builder() -> Iterator[None]:
         yield
 
 
-def _bring_up_to_date(needs_dev: bool) -> None:
+def _bring_up_to_date(*, needs_dev: bool) -> None:
     stamp = _read_stamp()
     if stamp.get("python") != _base_version():
         _create()
@@ -91,8 +91,7 @@ def _create() -> None:
     _say("building .venv for this Python (once)")
     options = ["--clear", "--without-pip"] if _base_pip_works() else ["--clear"]
     if options == ["--clear"] and importlib.util.find_spec("ensurepip") is None:
-        message = "This Python has neither pip nor ensurepip. On Debian: apt-get install python3-pip"
-        raise CannotBuildError(message)
+        raise CannotBuildError("This Python has neither pip nor ensurepip. On Debian: apt-get install python3-pip")
     _run([_base_python(), "-m", "venv", *options, str(HOME)])
 
 
@@ -113,8 +112,7 @@ def _base_pip_works() -> bool:
 
 def _run(command: list[str]) -> None:
     if subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode:
-        message = f"This step failed, see above: {' '.join(command[:5])} ..."
-        raise CannotBuildError(message)
+        raise CannotBuildError(f"This step failed, see above: {' '.join(command[:5])} ...")
 
 
 def _say(text: str) -> None:

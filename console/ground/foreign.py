@@ -31,7 +31,16 @@ class Foreign:
         ours, theirs = socket.socketpair()
         uid, gid = (account.uid, account.gid) if account.switches else (-1, -1)
         # -I -S: the guardian needs no package, and less of Python is less memory.
-        guardian = [sys.executable, "-I", "-S", str(GUARDIAN), str(theirs.fileno()), str(uid), str(gid), str(int(stop_signal))]
+        guardian = [
+            sys.executable,
+            "-I",
+            "-S",
+            str(GUARDIAN),
+            str(theirs.fileno()),
+            str(uid),
+            str(gid),
+            str(int(stop_signal)),
+        ]
         with log.open("ab") as output:
             process = subprocess.Popen(
                 [*guardian, str(remove or ""), *command],

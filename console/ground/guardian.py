@@ -24,7 +24,7 @@ def main() -> int:
     """Run the program to its end and return its exit code."""
     tie, uid, gid, stop_signal = (int(text) for text in sys.argv[1:5])
     remove, command = sys.argv[5], sys.argv[6:]
-    os.set_inheritable(tie, False)
+    os.set_inheritable(tie, False)  # noqa: FBT003 - the standard library takes no keyword
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     account: dict[str, Any] = {} if uid < 0 else {"user": uid, "group": gid, "extra_groups": []}

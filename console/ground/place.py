@@ -64,13 +64,18 @@ def prepare(root: Path) -> Place:
     account = unprivileged()
     short_name = hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
     files = root / "servers" if account.can_reach(root) else Path("/var/lib/longcall") / short_name
-    sockets = files / "sockets"
-    if not PLAIN_PATH.fullmatch(str(sockets)) or len(os.fsencode(sockets)) > LONGEST_SOCKET_FOLDER:
-        sockets = Path(tempfile.gettempdir()) / f"longcall-{os.geteuid()}-{short_name}"
+    # The last one is fixed: TMPDIR may be as long or as odd as the run folder. Each is checked for its owner below.
+    temps = (tempfile.gettempdir(), "/tmp")  # noqa: S108 - as said
+    candidates = [files / "sockets", *(Path(temp) / f"longcall-{os.geteuid()}-{short_name}" for temp in temps)]
+    sockets = next(path for path in candidates if _is_plain(path))
     files.parent.mkdir(parents=True, exist_ok=True)
     for folder in (files, sockets):
         _make_private(folder, account)
     return Place(account=account, files=files, sockets=sockets)
+
+
+def _is_plain(folder: Path) -> bool:
+    return PLAIN_PATH.fullmatch(str(folder)) is not None and len(str(folder)) <= LONGEST_SOCKET_FOLDER
 
 
 def _make_private(folder: Path, account: Account) -> None:
@@ -80,8 +85,7 @@ def _make_private(folder: Path, account: Account) -> None:
         found = folder.lstat()
         # The temp folder is everybody's: a folder or link put there beforehand would see the database's socket.
         if not stat.S_ISDIR(found.st_mode) or found.st_uid not in {os.geteuid(), account.uid}:
-            message = f"{folder} belongs to somebody else; remove it or set TMPDIR"
-            raise UnsafeFolderError(message) from None
+            raise UnsafeFolderError(f"{folder} belongs to somebody else; remove it or set TMPDIR") from None
         folder.chmod(0o700)
     account.own(folder)
 

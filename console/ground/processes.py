@@ -17,7 +17,7 @@ def table(*, port: int, with_demo: bool) -> list[Process]:
     """Return the processes in the order of their start."""
     everything = [
         Process("web", "uvicorn", ("console.asgi:application", "--host", "127.0.0.1", "--port", str(port), *UVICORN)),
-        Process("worker", "celery", ("-A", "console.celery", "worker", *CELERY)),
+        Process("worker", "django", ("worker",)),
         Process("demo-servers", "django", ("demo_servers",), is_demo=True),
         Process("demo-workflow", "django", ("demo_workflow", "--follow"), is_demo=True),
     ]
@@ -28,9 +28,4 @@ UVICORN = (
     *("--log-level", "warning", "--no-access-log", "--no-server-header", "--lifespan", "off"),
     *("--ws", "websockets-sansio", "--ws-max-size", "65536"),  # a browser sends us next to nothing
     *("--timeout-graceful-shutdown", "5"),
-)
-# Threads: drive steps wait for the network and the database, and a process costs 50 MB each.
-CELERY = (
-    *("--pool", "threads", "--concurrency", "4", "--loglevel", "WARNING"),
-    *("--without-gossip", "--without-mingle", "--without-heartbeat"),
 )

@@ -85,8 +85,7 @@ class Product:
             cluster = Cluster(where)
             cluster.start()
             self._servers.append(cluster)
-            cluster.create_database("longcall")
-            services["DATABASE_URL"] = cluster.conninfo("longcall")
+            services["DATABASE_URL"] = cluster.conninfo
         if "CELERY_BROKER_URL" not in services:
             broker = Broker(where)
             broker.start()
@@ -109,7 +108,7 @@ class Product:
             return not self._stopping and web.deaths < DEATHS_BEFORE_THE_FIRST_PAGE
 
         try:
-            if readiness.wait(f"{self.address}/livez", patience=FIRST_PAGE_PATIENCE, go_on=go_on):
+            if readiness.wait(f"{self.address}/login/", patience=FIRST_PAGE_PATIENCE, go_on=go_on):
                 return True
         except readiness.BrokenSiteError as error:
             raise CannotStartError(f"{error}\n{web.said()}") from error

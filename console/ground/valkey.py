@@ -42,7 +42,13 @@ class Broker:
 
         Raises: ValkeyError.
         """
-        options = {"port": "0", "unixsocket": str(self._socket), "unixsocketperm": "700", "save": "", "appendonly": "no"}
+        options = {
+            "port": "0",
+            "unixsocket": str(self._socket),
+            "unixsocketperm": "700",
+            "save": "",
+            "appendonly": "no",
+        }
         options |= {"dir": str(self._place.files), "daemonize": "no", "loglevel": "warning", "maxmemory": "64mb"}
         arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
         self._server = Foreign.start(

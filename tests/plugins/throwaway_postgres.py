@@ -31,7 +31,7 @@ def pytest_load_initial_conftests(early_config, parser, args):
     if "DATABASE_URL" not in os.environ:
         cluster = Cluster(place.prepare(home), settings=CARELESS | {"max_connections": "200"}, remove=home)
         cluster.start()
-        os.environ["DATABASE_URL"] = cluster.conninfo("postgres")
+        os.environ["DATABASE_URL"] = cluster.conninfo
     STARTED.append((cluster, home))
 
 

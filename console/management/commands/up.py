@@ -1,20 +1,13 @@
 """Start everything on this machine."""
 
-import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandParser
 
-from console.ground import account, home, place, postgres, product, valkey
-
-CANNOT_START = (
-    product.CannotStartError,
-    account.NoAccountError,
-    place.UnsafeFolderError,
-    postgres.PostgresError,
-    valkey.ValkeyError,
-)
+from console.ground.home import PROJECT, from_environment
 
 
 class Command(BaseCommand):
@@ -27,29 +20,8 @@ class Command(BaseCommand):
         parser.add_argument("--without-demo", action="store_true", help="no demo servers, people or workflow")
 
     def handle(self, *, port: int, home: Path | None, without_demo: bool, **options: Any) -> None:
-        where = _run_folder(home)
-        running = product.Product(home=where, port=port, with_demo=not without_demo, tell=self._tell)
-        try:
-            running.run(greet=lambda: self._greet(running))
-        except CANNOT_START as error:
-            raise CommandError(str(error)) from error
-        self._tell("stopped")
-
-    def _tell(self, text: str) -> None:
-        self.stdout.write(text)
-        self.stdout.flush()
-
-    def _greet(self, running: product.Product) -> None:
-        self._tell(f"\nLongcall is running at {running.address}/   (Ctrl-C stops it; logs in {running.home.logs})\n")
-        if running.with_demo and running.home.people.exists():
-            self._tell("Sign in as")
-            for person in json.loads(running.home.people.read_text()):
-                roles = ", ".join(person["roles"])
-                self._tell(f"  {person['username']:<10} {person['password']:<16} {roles}")
-            self._tell("\nFirst: sign in, press a button under “Try it”, and watch the operation live.\n")
-        elif not running.with_demo:
-            self._tell("First: make an admin with `python3 manage.py createsuperuser` in another shell.\n")
-
-
-def _run_folder(given: Path | None) -> home.Home:
-    return home.Home(given.resolve()) if given else home.from_environment()
+        root = home.resolve() if home else from_environment().root
+        # The supervisor replaces us: it runs for weeks and needs neither Django nor a database client.
+        os.chdir(PROJECT)
+        arguments = ["-m", "console.ground", str(root), str(port), "bare" if without_demo else "demo"]
+        os.execv(sys.executable, [sys.executable, *arguments])  # noqa: S606 - our own interpreter, no shell
