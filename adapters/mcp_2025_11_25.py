@@ -1,0 +1,428 @@
+"""MCP 2025-11-25 with its experimental tasks, over Streamable HTTP.
+
+What shapes this adapter:
+
+* No key of ours is honoured by any server of this contract. One MCP session per operation, stored
+  before `tools/call`, is what turns `tasks/list` into a lookup (L4, class B where it is proved).
+* A question is delivered once, on the stream of `tasks/result`. The stream is opened only when a
+  look saw `input_required` and nobody holds the question yet, and dropped as soon as it is here.
+* `tasks/get` is the only source of a status.
+* A server numbers its questions in a space of its own that may start at 0 and may repeat.
+
+The words themselves are in `mcp_2025_11_25_codec`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from adapters import http, jsonrpc, sse, strictjson
+from adapters import mcp_2025_11_25_codec as codec
+from adapters.contract import (
+    Absent,
+    AdapterError,
+    BrokenPeer,
+    Call,
+    CancelAnswer,
+    CancelRefused,
+    Delivered,
+    Exchange,
+    Handle,
+    Json,
+    Lookup,
+    MaybeSent,
+    NeedsInput,
+    Negotiation,
+    NotReady,
+    NotSent,
+    Observation,
+    Opened,
+    Promises,
+    ProtocolStatus,
+    Question,
+    RefusalKind,
+    Refused,
+    Reply,
+    Stability,
+    TaskFacts,
+    ToolDescriptor,
+    ToolResult,
+    Wire,
+    WireRequest,
+    WireResponse,
+    WireStream,
+    WrongProtocol,
+)
+from adapters.jsonrpc import RpcError, RpcResult, ServerRequest
+
+QUESTION_WAIT_S = 8.0
+"""How long one look waits on the `tasks/result` stream for a question."""
+MAX_PAGES = 50
+MAX_COURTESIES = 4
+"""How many of a server's own requests one verb answers: each costs a request (P2)."""
+
+_DRAIN_S = 0.1
+_EVENT_TYPE = "text/event-stream"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Heard:
+    """One answer, and what the server asked us on its stream before it."""
+
+    answer: RpcResult | RpcError | None
+    """None only where a question is enough: it came first."""
+    asked: tuple[ServerRequest, ...]
+    headers: Mapping[str, str]
+    exchange: Exchange
+
+    @property
+    def result(self) -> RpcResult:
+        """The result. Raises what an error answer means."""
+        if isinstance(self.answer, RpcResult):
+            return self.answer
+        if self.answer is None:
+            raise BrokenPeer("the answer ended before its result")
+        raise codec.refusal(self.answer, self.exchange.label)
+
+
+def _new_id() -> str:
+    return f"lc-{uuid.uuid4().hex}"
+
+
+class Mcp20251125:
+    """The adapter. `new_id` makes the JSON-RPC id of every request but the submit.
+
+    Ids are never used twice in a session: a server that still holds a dropped stream would send
+    its late answer to whoever asks under the same id now.
+    """
+
+    release = "r1"
+    promises = Promises(
+        protocol_version=codec.PROTOCOL_VERSION,
+        stability=Stability.EXPERIMENTAL,
+        needs_session=True,
+        cancel_ack_is_terminal=True,
+        result_inline=False,
+        has_input_rounds=True,
+        answers_repeatable=False,
+        input_before_task=False,
+        disconnect_cancels_request=False,
+        lookups=frozenset({Lookup.SESSION_LIST, Lookup.NONE}),
+    )
+
+    def __init__(self, *, new_id: Callable[[], str] = _new_id) -> None:
+        self._new_id = new_id
+
+    async def negotiate(self, wire: Wire) -> Negotiation:
+        """Open a session and read every page of `tools/list`.
+
+        The session is left to the server's own clock: one SDK breaks its other sessions when one
+        is closed.
+        """
+        opened = await self.open(wire)
+        seen = list(opened.exchanges)
+        tools: list[ToolDescriptor] = []
+        cursor: str | None = None
+        with _evidence(seen):
+            for _ in range(MAX_PAGES):
+                heard = await self._ask(wire, opened.session, "tools/list", _page(cursor))
+                seen.append(heard.exchange)
+                page, cursor = codec.decode_tools(heard.result.value)
+                tools += page
+                if cursor is None:
+                    break
+            else:
+                raise BrokenPeer("the list of tools does not end")
+        return Negotiation(capabilities=opened.capabilities, tools=tuple(tools), exchanges=tuple(seen))
+
+    async def open(self, wire: Wire) -> Opened:
+        """Send `initialize` and `notifications/initialized`."""
+        request_id = self._new_id()
+        body = codec.encode_initialize(request_id=request_id)
+        seen: list[Exchange] = []
+        with _evidence(seen):
+            heard = await _exchange(wire, _request("initialize", body, None, first=True), request_id)
+            seen.append(heard.exchange)
+            capabilities = codec.decode_capabilities(heard.result)
+            session = codec.decode_session(heard.headers)
+            seen.append(await _tell(wire, session, "notifications/initialized", codec.encode_initialized()))
+        return Opened(session=session, capabilities=capabilities, exchanges=tuple(seen))
+
+    async def submit(self, wire: Wire, handle: Handle, call: Call) -> Observation:
+        """Send `tools/call`. A server may still answer at once, or with an ended task."""
+        try:
+            body = codec.encode_call(call)
+        except strictjson.BadJson as error:
+            raise Refused(f"the arguments cannot be sent: {error}", kind=RefusalKind.REQUEST) from None
+        request = _request("tools/call", body, handle.session)
+        seen: list[Exchange] = []
+        with _evidence(seen):
+            heard = await _exchange(wire, request, codec.call_id(call))
+            seen.append(heard.exchange)
+            found = codec.decode_created(heard.result, asked=heard.asked)
+        task_id = None if isinstance(found, Absent) or found.task is None else found.task.task_id
+        await self._be_polite(wire, handle.session, heard.asked, task_id)
+        return replace(found, exchanges=tuple(seen))
+
+    async def find(self, wire: Wire, handle: Handle, call: Call, lookup: Lookup) -> Observation:  # noqa: ARG002 - the session is the key here
+        """Read `tasks/list` on the operation's own session: it holds one task, or none."""
+        if lookup is not Lookup.SESSION_LIST:
+            raise Refused(f"this protocol has no lookup {lookup.value}", kind=RefusalKind.ADMIN)
+        seen: list[Exchange] = []
+        with _evidence(seen):
+            tasks = await self._list_tasks(wire, handle.session, seen)
+            if len(tasks) > 1:
+                raise WrongProtocol("the session of one operation holds more than one task")
+        if not tasks:
+            return Absent(code=0, message="the session holds no task", by_key=True, exchanges=tuple(seen))
+        return replace(codec.observe(tasks[0]), exchanges=tuple(seen))
+
+    async def look(self, wire: Wire, handle: Handle, *, expect_question: bool) -> Observation:
+        """Send `tasks/get`, and fetch the question when the task waits with one we do not hold."""
+        task_id = _task_id_of(handle)
+        seen: list[Exchange] = []
+        found = await self._get(wire, handle.session, task_id, seen)
+        waits = isinstance(found, NeedsInput) and not found.questions
+        if waits and expect_question:
+            questions, ended = await self._await_question(wire, handle.session, task_id, seen)
+            if ended:
+                found = await self._get(wire, handle.session, task_id, seen)
+            elif isinstance(found, NeedsInput):
+                found = replace(found, questions=questions)
+        return replace(found, exchanges=tuple(seen))
+
+    async def answer(self, wire: Wire, handle: Handle, replies: Sequence[Reply]) -> Delivered:
+        """POST each answer as a JSON-RPC response. 202 says that it arrived, no more (I6)."""
+        seen: list[Exchange] = []
+        with _evidence(seen):
+            for reply in replies:
+                try:
+                    body = codec.encode_reply(reply, task_id=handle.task_id)
+                except strictjson.BadJson as error:
+                    raise Refused(f"the answer cannot be sent: {error}", kind=RefusalKind.REQUEST) from None
+                seen.append(await _tell(wire, handle.session, "elicitation/create", body))
+        return Delivered(exchanges=tuple(seen))
+
+    async def cancel(self, wire: Wire, handle: Handle) -> CancelAnswer | CancelRefused:
+        """Send `tasks/cancel`."""
+        task_id = _task_id_of(handle)
+        seen: list[Exchange] = []
+        with _evidence(seen):
+            heard = await self._ask(wire, handle.session, "tasks/cancel", {"taskId": task_id})
+            seen.append(heard.exchange)
+            found = codec.decode_cancel(_answer_of(heard), task_id=task_id)
+        return replace(found, exchanges=tuple(seen))
+
+    async def fetch(self, wire: Wire, handle: Handle, status: ProtocolStatus) -> ToolResult | NotReady:
+        """Send `tasks/result`. It blocks while the task is not terminal; the wire's deadline ends it."""
+        task_id = _task_id_of(handle)
+        seen: list[Exchange] = []
+        with _evidence(seen):
+            heard = await self._ask(wire, handle.session, "tasks/result", {"taskId": task_id})
+            seen.append(heard.exchange)
+            found = codec.decode_result(_answer_of(heard), status=status)
+        return replace(found, exchanges=tuple(seen))
+
+    async def _get(self, wire: Wire, session: str | None, task_id: str, seen: list[Exchange]) -> Observation:
+        with _evidence(seen):
+            heard = await self._ask(wire, session, "tasks/get", {"taskId": task_id})
+            seen.append(heard.exchange)
+            found = codec.decode_look(_answer_of(heard), task_id=task_id, asked=heard.asked)
+        await self._be_polite(wire, session, heard.asked, task_id)
+        return found
+
+    async def _await_question(
+        self, wire: Wire, session: str | None, task_id: str, seen: list[Exchange]
+    ) -> tuple[tuple[Question, ...], bool]:
+        """Listen for a question. The flag: the stream gave its final answer, so the task ended."""
+        request_id = self._new_id()
+        body = jsonrpc.encode_request(
+            request_id=request_id, method="tasks/result", params=strictjson.canonical({"taskId": task_id})
+        )
+        request = _request("tasks/result", body, session, total_s=QUESTION_WAIT_S)
+
+        def is_question(asked: ServerRequest) -> bool:
+            return codec.is_about(asked, task_id, on_own_stream=True)
+
+        with _evidence(seen):
+            try:
+                heard = await _exchange(wire, request, request_id, enough=is_question)
+            except MaybeSent as silence:
+                # Nothing came in time (B019): asking for a result changes nothing at the server.
+                seen.extend(silence.exchanges)
+                return (), False
+            seen.append(heard.exchange)
+            questions = codec.decode_questions(heard.asked, task_id=task_id, on_own_stream=True)
+        await self._be_polite(wire, session, heard.asked, task_id, on_own_stream=True)
+        return questions, heard.answer is not None
+
+    async def _list_tasks(self, wire: Wire, session: str | None, seen: list[Exchange]) -> list[TaskFacts]:
+        tasks: list[TaskFacts] = []
+        cursor: str | None = None
+        for _ in range(MAX_PAGES):
+            heard = await self._ask(wire, session, "tasks/list", _page(cursor))
+            seen.append(heard.exchange)
+            page, cursor = codec.decode_tasks(heard.result.value)
+            tasks += page
+            if cursor is None:
+                return tasks
+        raise BrokenPeer("the list of tasks does not end")
+
+    async def _ask(self, wire: Wire, session: str | None, method: str, params: Mapping[str, Json]) -> _Heard:
+        request_id = self._new_id()
+        body = jsonrpc.encode_request(request_id=request_id, method=method, params=strictjson.canonical(params))
+        return await _exchange(wire, _request(method, body, session), request_id)
+
+    async def _be_polite(
+        self,
+        wire: Wire,
+        session: str | None,
+        asked: Sequence[ServerRequest],
+        task_id: str | None,
+        *,
+        on_own_stream: bool = False,
+    ) -> None:
+        """Answer a ping, and refuse what we never offered and what names no task of ours (B033)."""
+        strangers = [
+            request
+            for request in asked
+            if task_id is None or not codec.is_about(request, task_id, on_own_stream=on_own_stream)
+        ]
+        for request in strangers[:MAX_COURTESIES]:
+            # Only a courtesy: the observation is already in hand and must not be lost to it.
+            with contextlib.suppress(AdapterError):
+                await _tell(wire, session, request.method, codec.encode_courtesy(request))
+
+
+def _request(
+    label: str,
+    body: bytes,
+    session: str | None,
+    *,
+    first: bool = False,
+    total_s: float | None = None,
+) -> WireRequest:
+    headers = [("Accept", "application/json, text/event-stream"), ("Content-Type", "application/json")]
+    if not first:
+        headers.append(("MCP-Protocol-Version", codec.PROTOCOL_VERSION))
+    if session is not None:
+        headers.append(("MCP-Session-Id", session))
+    return WireRequest(label=label, body=body, headers=tuple(headers), total_s=total_s)
+
+
+async def _tell(wire: Wire, session: str | None, label: str, body: bytes) -> Exchange:
+    """POST a notification or a response: anything but an acceptance is an error."""
+    response = await wire.send(_request(label, body, session))
+    if http.is_success(response.status):
+        return response.exchange
+    raise _refused_delivery(response, session)
+
+
+def _refused_delivery(response: WireResponse, session: str | None) -> AdapterError:
+    """Sort a refused delivery. It has no id of ours, so that every answer ends in an error."""
+    try:
+        jsonrpc.decode_answer(response, request_id="", session_lost=_session_rule(session))
+    except AdapterError as error:
+        return error
+    return http.status_error(response)
+
+
+async def _exchange(
+    wire: Wire,
+    request: WireRequest,
+    request_id: str,
+    *,
+    enough: Callable[[ServerRequest], bool] = lambda _asked: False,
+) -> _Heard:
+    """Send a request and read its answer, be it JSON or an event stream.
+
+    `enough`: a server's request that ends the listening before the answer comes.
+    """
+    session = dict(request.headers).get("MCP-Session-Id")
+    async with wire.stream(request) as stream:
+        if http.is_success(stream.status) and stream.media_type == _EVENT_TYPE:
+            return await _listen(stream, request_id, enough)
+        try:
+            body = b"".join([chunk async for chunk in stream.chunks()])
+        except http.CutOff as cut:
+            # The server did answer; what it said cannot be read.
+            raise BrokenPeer(cut.reason, exchanges=cut.exchanges) from None
+        response = WireResponse(
+            status=stream.status,
+            headers=stream.headers,
+            media_type=stream.media_type,
+            body=body,
+            exchange=stream.exchange(),
+        )
+    answer = jsonrpc.decode_answer(response, request_id=request_id, session_lost=_session_rule(session))
+    return _Heard(answer=answer, asked=(), headers=response.headers, exchange=response.exchange)
+
+
+async def _listen(stream: WireStream, request_id: str, enough: Callable[[ServerRequest], bool]) -> _Heard:
+    """Read events until the answer is here. Raises MaybeSent when the stream ends without it (B112)."""
+    asked: list[ServerRequest] = []
+    answer: RpcResult | RpcError | None = None
+    reader, chunks = sse.EventReader(), stream.chunks()
+    async for chunk in chunks:
+        for message in _messages(stream, reader, chunk):
+            if isinstance(message, ServerRequest):
+                asked.append(message)
+            elif isinstance(message, jsonrpc.Response) and jsonrpc.is_answer_to(message, request_id=request_id):
+                answer = message.answer
+        if answer is not None or any(enough(request) for request in asked):
+            break
+    else:
+        raise MaybeSent("the event stream ended without the answer", exchanges=(stream.exchange(),))
+    if answer is not None:
+        await _drain(chunks)
+    return _Heard(answer=answer, asked=tuple(asked), headers=stream.headers, exchange=stream.exchange())
+
+
+async def _drain(chunks: AsyncIterator[bytes]) -> None:
+    """Read on to the end if it is near: a connection that was read out can be used again."""
+    with contextlib.suppress(AdapterError, TimeoutError):
+        async with asyncio.timeout(_DRAIN_S):
+            async for _ in chunks:
+                pass
+
+
+def _messages(stream: WireStream, reader: sse.EventReader, chunk: bytes) -> list[jsonrpc.Message]:
+    try:
+        return [jsonrpc.read_message(event.data) for event in reader.feed(chunk)]
+    except jsonrpc.NotRpc as error:
+        raise WrongProtocol(f"an event is {error}", exchanges=(stream.exchange(),)) from None
+    except (strictjson.BadJson, sse.OversizedEvent) as error:
+        raise BrokenPeer(f"an event cannot be read: {error}", exchanges=(stream.exchange(),)) from None
+
+
+@contextlib.contextmanager
+def _evidence(seen: Sequence[Exchange]) -> Iterator[None]:
+    """Give an error everything that was seen before it, each exchange once."""
+    try:
+        yield
+    except AdapterError as error:
+        later = (exchange for exchange in error.exchanges if exchange not in seen)
+        error.exchanges = (*seen, *later)
+        raise
+
+
+def _session_rule(session: str | None) -> jsonrpc.SessionRule:
+    return codec.is_session_lost if session is not None else lambda _status, _error: False
+
+
+def _answer_of(heard: _Heard) -> RpcResult | RpcError:
+    return heard.result if heard.answer is None else heard.answer
+
+
+def _task_id_of(handle: Handle) -> str:
+    if handle.task_id is None:
+        raise NotSent("no task is known yet")
+    return handle.task_id
+
+
+def _page(cursor: str | None) -> dict[str, Json]:
+    return {} if cursor is None else {"cursor": cursor}

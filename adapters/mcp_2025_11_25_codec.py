@@ -1,0 +1,436 @@
+"""The words of MCP 2025-11-25 with its experimental tasks: values to bytes, answers to observations.
+
+Pure: no I/O, no clock, no state. Strict on what the ledger relies on (a task's id, its status, the
+presence of a result), tolerant on the rest; what is tolerated is named as an anomaly, never guessed.
+Free text is never read by machine (B187); the status words are taken exactly or not at all (B003).
+Every function named `decode_*` raises nothing outside the tree of AdapterError.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from http import HTTPStatus
+
+from adapters import jsonrpc, strictjson
+from adapters.contract import (
+    Absent,
+    Answered,
+    BrokenPeer,
+    Call,
+    CancelAnswer,
+    CancelRefused,
+    Capabilities,
+    Ended,
+    Json,
+    Mode,
+    NeedsInput,
+    NotReady,
+    Observation,
+    ProtocolStatus,
+    Question,
+    RefusalKind,
+    Refused,
+    Reply,
+    TaskFacts,
+    TaskSupport,
+    ToolDescriptor,
+    ToolResult,
+    Working,
+    WrongProtocol,
+)
+from adapters.jsonrpc import RpcError, RpcResult, ServerRequest
+from adapters.strictjson import BadJson, Verbatim
+
+PROTOCOL_VERSION = "2025-11-25"
+KEY_META = "dev.longcall/submission-key"
+RELATED_TASK = "io.modelcontextprotocol/related-task"
+OLD_DRAFT_TASK = "modelcontextprotocol.io/task"
+
+_TEN_YEARS_MS = 315_360_000_000
+_ONE_WEEK_MS = 604_800_000
+_VISIBLE_ASCII = re.compile(r"[\x21-\x7e]{1,1024}")
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+_UNKNOWN_METHOD = -32601
+_BAD_PARAMS = -32602
+_ADMIN_CODES = frozenset({_UNKNOWN_METHOD, -32020, -32021, -32022})
+"""What we and the server do not have in common: a capability, a header, a version."""
+_REQUEST_CODES = frozenset({_BAD_PARAMS, -32600, -32700, -32042})
+"""What is wrong with this request; -32042 wants a visit to a page before the call."""
+_NO_SESSION_CODES = frozenset({_UNKNOWN_METHOD, _BAD_PARAMS})
+"""Errors about the request itself: under a 404 they do not say that the session is gone."""
+
+
+# Encode -------------------------------------------------------------------------------------------
+
+
+def encode_initialize(*, request_id: str) -> bytes:
+    """Write `initialize`. We declare that we can ask people, by form and by URL."""
+    params = strictjson.canonical(
+        {
+            "protocolVersion": PROTOCOL_VERSION,
+            "capabilities": {"elicitation": {"form": {}, "url": {}}},
+            "clientInfo": {"name": "longcall", "version": "1"},
+        }
+    )
+    return jsonrpc.encode_request(request_id=request_id, method="initialize", params=params)
+
+
+def encode_initialized() -> bytes:
+    """Write `notifications/initialized`."""
+    return jsonrpc.encode_notification(method="notifications/initialized")
+
+
+def encode_call(call: Call) -> bytes:
+    """Write `tools/call`. The same call is the same bytes, its JSON-RPC id included (X2)."""
+    params: dict[str, Json | Verbatim] = {
+        "name": call.tool,
+        "arguments": Verbatim(call.arguments),
+        "_meta": {KEY_META: call.submission_key},
+    }
+    if call.as_task:
+        params["task"] = {} if call.ttl_ms is None else {"ttl": call.ttl_ms}
+    return jsonrpc.encode_request(request_id=call_id(call), method="tools/call", params=strictjson.compose(params))
+
+
+def call_id(call: Call) -> str:
+    """The JSON-RPC id of a submit: made from the submission key alone."""
+    return f"call-{strictjson.digest_of(call.submission_key)[:32]}"
+
+
+def encode_reply(reply: Reply, *, task_id: str | None) -> bytes:
+    """Write a person's answer under the server's exact id. Raises BadJson for a broken key."""
+    result: dict[str, Json | Verbatim] = {"action": reply.action.value}
+    if reply.content is not None:
+        result["content"] = Verbatim(reply.content)
+    if task_id is not None:
+        result["_meta"] = {RELATED_TASK: {"taskId": task_id}}
+    key = strictjson.parse(reply.key.encode())
+    if not isinstance(key, (int, str)) or isinstance(key, bool):
+        raise BadJson("a question's key is neither text nor an integer")
+    return jsonrpc.encode_response(request_id=key, result=strictjson.compose(result))
+
+
+def encode_courtesy(request: ServerRequest) -> bytes:
+    """Write what we say to a request that is no question of ours: a pong, or a refusal (B033, B120)."""
+    if request.method == "ping":
+        return jsonrpc.encode_response(request_id=request.id, result=b"{}")
+    if request.method == "elicitation/create":
+        words = "this question names no task of ours"
+        return jsonrpc.encode_error(request_id=request.id, code=_BAD_PARAMS, message=words)
+    return jsonrpc.encode_error(request_id=request.id, code=_UNKNOWN_METHOD, message="not offered")
+
+
+# Decode -------------------------------------------------------------------------------------------
+
+
+def decode_capabilities(result: RpcResult) -> Capabilities:
+    """Read the answer to `initialize`. Raises WrongProtocol for another version (N1)."""
+    told = _object(result.value, "the answer to initialize")
+    if told.get("protocolVersion") != PROTOCOL_VERSION:
+        raise WrongProtocol(f"the server does not speak {PROTOCOL_VERSION}")
+    server = _member(told, "serverInfo")
+    tasks = _member(_member(told, "capabilities"), "tasks")
+    return Capabilities(
+        server_name=_text(server.get("name")),
+        server_version=_text(server.get("version")),
+        creates_tasks=_declares(tasks, "requests", "tools", "call"),
+        cancels_tasks=_declares(tasks, "cancel"),
+        lists_tasks=_declares(tasks, "list"),
+        raw=result.raw,
+    )
+
+
+def decode_session(headers: Mapping[str, str]) -> str | None:
+    """Read the session id; None when the server gives none. Raises BrokenPeer for an unusable one."""
+    session = headers.get("mcp-session-id")
+    if session is not None and not _VISIBLE_ASCII.fullmatch(session):
+        raise BrokenPeer("a session id that no header can carry back")
+    return session
+
+
+def decode_tools(value: Json) -> tuple[list[ToolDescriptor], str | None]:
+    """Read one page of `tools/list` and the cursor of the next. Raises WrongProtocol."""
+    page = _object(value, "the answer to tools/list")
+    tools = page.get("tools")
+    if not isinstance(tools, list):
+        raise WrongProtocol("tools/list was answered without tools")
+    return [_decode_tool(tool) for tool in tools], _cursor(page)
+
+
+def decode_tasks(value: Json) -> tuple[list[TaskFacts], str | None]:
+    """Read one page of `tasks/list` and the cursor of the next. Raises WrongProtocol."""
+    page = _object(value, "the answer to tasks/list")
+    tasks = page.get("tasks")
+    if not isinstance(tasks, list):
+        raise WrongProtocol("tasks/list was answered without tasks")
+    return [decode_task(task) for task in tasks], _cursor(page)
+
+
+def decode_task(value: Json, *, expected_id: str | None = None) -> TaskFacts:
+    """Read a task object. Raises WrongProtocol for an id or a status that cannot be relied on.
+
+    All else is tolerated: what is missing or odd becomes an anomaly, never a guess.
+    """
+    told = _object(value, "a task")
+    task_id, status = told.get("taskId"), told.get("status")
+    if not isinstance(task_id, str) or not task_id or strictjson.printable(task_id) != task_id:
+        raise WrongProtocol("a task whose id is not a text that can be stored")
+    if expected_id is not None and task_id != expected_id:
+        raise WrongProtocol("the answer is about another task")
+    if not isinstance(status, str) or status not in set(ProtocolStatus):
+        raise WrongProtocol("a task whose status is not one of the five words")
+    anomalies: list[str] = []
+    return TaskFacts(
+        task_id=task_id,
+        status=ProtocolStatus(status),
+        message=_optional_text(told, "statusMessage", anomalies),
+        created_at=_instant(told, "createdAt", anomalies),
+        ttl_ms=_ttl(told, anomalies),
+        poll_ms=_poll(told, anomalies),
+        anomalies=tuple(anomalies),
+    )
+
+
+def decode_created(result: RpcResult, *, asked: Iterable[ServerRequest] = ()) -> Observation:
+    """Read the answer to `tools/call`: a task, or the result of a call that ran at once."""
+    told = _object(result.value, "the answer to tools/call")
+    if isinstance(told.get("task"), dict):
+        task = decode_task(told["task"])
+        return observe(task, decode_questions(asked, task_id=task.task_id))
+    if "resultType" in told and told["resultType"] != "complete":
+        raise WrongProtocol("tools/call was answered in the shape of a later protocol version")
+    if "task" in told or "taskId" in told or OLD_DRAFT_TASK in _member(told, "_meta"):
+        # Read naively, the draft's shape is a call that completed with nothing to say.
+        raise WrongProtocol("tools/call was answered with a task in the shape of another version")
+    outcome = _tool_result(result, told, failed=False)
+    status = ProtocolStatus.FAILED if outcome.is_error else ProtocolStatus.COMPLETED
+    return Ended(status=status, task=None, result=outcome)
+
+
+def decode_look(answer: RpcResult | RpcError, *, task_id: str, asked: Iterable[ServerRequest] = ()) -> Observation:
+    """Read the answer to `tasks/get`. -32602 is Absent: it proves nothing by itself (X1)."""
+    if isinstance(answer, RpcError):
+        if answer.code == _BAD_PARAMS:
+            return Absent(code=answer.code, message=strictjson.printable(answer.message))
+        raise refusal(answer, "tasks/get")
+    task = decode_task(answer.value, expected_id=task_id)
+    return observe(task, decode_questions(asked, task_id=task_id))
+
+
+def observe(task: TaskFacts, questions: Sequence[Question] = ()) -> Observation:
+    """Turn a task into an observation. A question in hand counts, whatever the status says."""
+    if task.status.is_terminal:
+        return Ended(status=task.status, task=task)
+    if questions or task.status is ProtocolStatus.INPUT_REQUIRED:
+        return NeedsInput(task=task, questions=tuple(questions))
+    return Working(task=task)
+
+
+def decode_questions(
+    asked: Iterable[ServerRequest], *, task_id: str, on_own_stream: bool = False
+) -> tuple[Question, ...]:
+    """Pick the questions of this task, each key once (B123).
+
+    `on_own_stream`: they came on the `tasks/result` stream of this very task, which names the task
+    for a server that forgot to. Anywhere else a question without a name belongs to nobody (B033).
+    Raises WrongProtocol for a question of this task that cannot be read.
+    """
+    found: dict[str, Question] = {}
+    for request in asked:
+        if is_about(request, task_id, on_own_stream=on_own_stream):
+            question = decode_question(request)
+            found.setdefault(question.key, question)
+    return tuple(found.values())
+
+
+def is_about(request: ServerRequest, task_id: str, *, on_own_stream: bool = False) -> bool:
+    """Whether the server asks a person for this task."""
+    if request.method != "elicitation/create":
+        return False
+    named = _member(_member(request.params, "_meta"), RELATED_TASK).get("taskId")
+    return named == task_id or (named is None and on_own_stream)
+
+
+def decode_question(request: ServerRequest) -> Question:
+    """Read `elicitation/create`. Raises WrongProtocol for one that cannot be shown to a person."""
+    params = request.params
+    mode, message = params.get("mode", "form"), params.get("message")
+    schema, url = params.get("requestedSchema", {}), params.get("url", "")
+    if mode not in ("form", "url") or not isinstance(message, str):
+        raise WrongProtocol("a question of an unknown kind, or without a message")
+    if not isinstance(schema, dict) or not isinstance(url, str) or (mode == "url" and not url):
+        raise WrongProtocol("a question without a usable schema or address")
+    return Question(
+        key=strictjson.canonical(request.id).decode("ascii"),
+        mode=Mode.FORM if mode == "form" else Mode.URL,
+        message=strictjson.printable(message),
+        schema=schema if mode == "form" else {},
+        url=strictjson.printable(url),
+        raw=request.raw_params,
+        digest=strictjson.digest_of(dict(params)),
+    )
+
+
+def decode_cancel(answer: RpcResult | RpcError, *, task_id: str) -> CancelAnswer | CancelRefused:
+    """Read the answer to `tasks/cancel`. Only a task is evidence (C2): a bare "yes" is not one.
+
+    The task may show any status; `cancelled` alone says that the cancel was carried out (B189).
+    """
+    if isinstance(answer, RpcResult):
+        return CancelAnswer(task=decode_task(answer.value, expected_id=task_id))
+    if answer.code in {_BAD_PARAMS, _UNKNOWN_METHOD}:
+        return CancelRefused(code=answer.code, message=strictjson.printable(answer.message))
+    raise refusal(answer, "tasks/cancel")
+
+
+def decode_result(answer: RpcResult | RpcError, *, status: ProtocolStatus) -> ToolResult | NotReady:
+    """Read the answer to `tasks/result` of a task that was seen in this terminal status.
+
+    For FAILED whatever the server says *is* the result (R2). Otherwise an error is no result.
+    """
+    failed = status is ProtocolStatus.FAILED
+    if isinstance(answer, RpcError):
+        if not failed:
+            return NotReady(code=answer.code, message=strictjson.printable(answer.message))
+        error: dict[str, Json] = {"code": answer.code, "message": answer.message, "data": answer.data}
+        return ToolResult(raw=answer.raw, value=error, is_error=True)
+    told = _object(answer.value, "the answer to tasks/result")
+    if status is ProtocolStatus.CANCELLED and not isinstance(told.get("content"), list):
+        return NotReady(code=0, message="a cancelled task without a result")
+    return _tool_result(answer, told, failed=failed)
+
+
+def refusal(error: RpcError, method: str) -> Answered:
+    """Sort an error answer. What is neither our fault nor an admin's proves nothing about the work."""
+    said = f"{method} was refused with {error.code}: {strictjson.printable(error.message)[:300]}"
+    if error.code in _ADMIN_CODES:
+        return Refused(said, kind=RefusalKind.ADMIN, code=error.code)
+    if error.code in _REQUEST_CODES:
+        return Refused(said, kind=RefusalKind.REQUEST, code=error.code)
+    return BrokenPeer(said)
+
+
+def is_session_lost(status: int, error: RpcError | None) -> bool:
+    """Whether this refusal, of a request that named a session, says that the session is gone.
+
+    The specification wants 404. server-everything says 400 and names the session in words.
+    """
+    if status == HTTPStatus.NOT_FOUND:
+        return error is None or error.code not in _NO_SESSION_CODES
+    return status == HTTPStatus.BAD_REQUEST and error is not None and "session" in error.message.lower()
+
+
+# Small readers ------------------------------------------------------------------------------------
+
+
+def _decode_tool(value: Json) -> ToolDescriptor:
+    told = _object(value, "a tool")
+    name = told.get("name")
+    if not isinstance(name, str) or not name:
+        raise WrongProtocol("a tool without a name")
+    raw = strictjson.canonical(told)
+    output = told.get("outputSchema")
+    return ToolDescriptor(
+        name=name,
+        title=_text(told.get("title")) or _text(_member(told, "annotations").get("title")),
+        description=_text(told.get("description")),
+        task_support=_task_support(_member(told, "execution").get("taskSupport")),
+        input_schema=_member(told, "inputSchema"),
+        output_schema=output if isinstance(output, dict) else None,
+        raw=raw,
+        digest=strictjson.digest(raw),
+    )
+
+
+def _task_support(word: Json) -> TaskSupport:
+    # Absent means forbidden; so does a word that nobody defined (N2: not assumed).
+    if isinstance(word, str) and word in set(TaskSupport):
+        return TaskSupport(word)
+    return TaskSupport.FORBIDDEN
+
+
+def _tool_result(result: RpcResult, told: Mapping[str, Json], *, failed: bool) -> ToolResult:
+    if not failed and not isinstance(told.get("content"), list):
+        raise WrongProtocol("a tool result without content")
+    related = _member(_member(told, "_meta"), RELATED_TASK).get("taskId")
+    return ToolResult(
+        raw=result.raw,
+        value=result.value,
+        is_error=failed or told.get("isError") is True,
+        task_id=related if isinstance(related, str) else None,
+    )
+
+
+def _object(value: Json, what: str) -> Mapping[str, Json]:
+    if not isinstance(value, dict):
+        raise WrongProtocol(f"{what} is not an object")
+    return value
+
+
+def _member(value: Mapping[str, Json], name: str) -> Mapping[str, Json]:
+    inner = value.get(name)
+    return inner if isinstance(inner, dict) else {}
+
+
+def _declares(tasks: Mapping[str, Json], *path: str) -> bool:
+    for name in path[:-1]:
+        tasks = _member(tasks, name)
+    return isinstance(tasks.get(path[-1]), dict)
+
+
+def _text(value: Json) -> str:
+    return strictjson.printable(value) if isinstance(value, str) else ""
+
+
+def _cursor(page: Mapping[str, Json]) -> str | None:
+    cursor = page.get("nextCursor")
+    return cursor if isinstance(cursor, str) else None
+
+
+def _optional_text(told: Mapping[str, Json], name: str, anomalies: list[str]) -> str:
+    if told.get(name) is not None and not isinstance(told[name], str):
+        anomalies.append(f"{name} is not a text")
+    return _text(told.get(name))
+
+
+def _instant(told: Mapping[str, Json], name: str, anomalies: list[str]) -> str:
+    text = _text(told.get(name))
+    if not _INSTANT.fullmatch(text):
+        anomalies.append(f"{name} is not an instant")
+    return text[:64]
+
+
+def _ttl(told: Mapping[str, Json], anomalies: list[str]) -> int | None:
+    if "ttl" not in told:
+        anomalies.append("ttl is missing")
+        return None
+    if told["ttl"] is None:
+        return None
+    ttl = _milliseconds(told["ttl"])
+    if ttl is None or ttl == 0:
+        anomalies.append("ttl is not a time to live: the task may vanish at any moment")
+        return None
+    if ttl > _TEN_YEARS_MS:
+        anomalies.append("ttl is beyond ten years")
+    return min(ttl, _TEN_YEARS_MS)
+
+
+def _poll(told: Mapping[str, Json], anomalies: list[str]) -> int | None:
+    if told.get("pollInterval") is None:
+        return None
+    poll = _milliseconds(told["pollInterval"])
+    if poll is None:
+        anomalies.append("pollInterval is not an interval")
+        return None
+    if poll > _ONE_WEEK_MS:
+        anomalies.append("pollInterval is beyond a week")
+    return min(poll, _ONE_WEEK_MS)
+
+
+def _milliseconds(value: Json) -> int | None:
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if not whole or isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+        return None
+    return int(value)
