@@ -5,8 +5,12 @@ Nothing that is lost, delayed or bent on the wire changes a truth. Times are the
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+MAX_ARRIVALS = 100_000
+"""Older ones are forgotten: a demo runs for weeks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +67,7 @@ class Cancelled:
 class Truth:
     """The server's own diary, in order of time."""
 
-    arrivals: list[Arrival] = field(default_factory=list)
+    arrivals: deque[Arrival] = field(default_factory=lambda: deque(maxlen=MAX_ARRIVALS))
     created: list[Created] = field(default_factory=list)
     effects: list[Done] = field(default_factory=list)
     answers: list[Answered] = field(default_factory=list)
@@ -80,4 +84,11 @@ class Truth:
 
     def as_json(self) -> dict[str, Any]:
         """The diary as plain JSON values."""
-        return asdict(self)
+        parts = {
+            "arrivals": self.arrivals,
+            "created": self.created,
+            "effects": self.effects,
+            "answers": self.answers,
+            "cancels": self.cancels,
+        }
+        return {name: [asdict(entry) for entry in entries] for name, entries in parts.items()}
