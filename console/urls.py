@@ -2,6 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, path
 
+from console.api import health
 from console.views import home
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -10,4 +11,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("logout/", home.logout, name="logout"),
     path("places/", home.places, name="places"),
     path("preferences/", home.remember, name="preferences"),
+    path("livez", health.livez, name="livez"),
+    path("readyz", health.readyz, name="readyz"),
 ]
