@@ -172,7 +172,7 @@ def _unusable(response: WireResponse, found: Message | BadJson | NotRpc | None) 
         case Response(id=None):
             return BrokenPeer(f"an answer that names no request{_said(error)}", exchanges=seen)
         case Response():
-            return BrokenPeer("this is the answer to another request", exchanges=seen)
+            return BrokenPeer(f"an answer to another request{_said(error)}", exchanges=seen)
         case _:
             return BrokenPeer("a message of the server instead of an answer", exchanges=seen)
 

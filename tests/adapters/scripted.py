@@ -68,11 +68,13 @@ class Served:
 async def serve(script, *, tls=None, host="127.0.0.1"):
     """Run `script(conversation, served)` for every connection."""
     served = Served()
-    tasks = set()
+    tasks: set[asyncio.Task] = set()
 
     async def run(reader, writer):
         served.connections += 1
-        tasks.add(asyncio.current_task())
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             await script(Conversation(reader, writer), served)
         writer.close()
