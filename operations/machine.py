@@ -256,7 +256,7 @@ class Standing:
     round: int
     """Number of the newest input round; 0 before the first."""
     look: int
-    """Highest look number whose answer was applied."""
+    """The number of the newest claim. An answer under an older one comes too late (P4)."""
     session: str | None
     task_id: str | None
     terminal_status: str | None
@@ -267,7 +267,7 @@ class Standing:
     sends_disproved: int
     """Permits whose send is proved to have created nothing."""
     cancel_intent: bool
-    """A cancel was asked while no task was known, or for a task that cannot be cancelled yet."""
+    """A cancel was asked while no task could be cancelled; it binds the first that turns up (C9)."""
     cancel_requested_at: datetime | None
     cancel_sends: int
     round_open: bool
@@ -275,6 +275,11 @@ class Standing:
     round_deadline_at: datetime | None
     answer_delivery: str | None
     """Delivery state of the newest answer of the newest round; None without one."""
+    reason: str
+    protocol_status: str
+    cancel_acked: bool
+    """The server has taken note of the cancel; where that is no evidence, looking goes on (C5)."""
+    cancel_stated: bool
     fetches: int
     lost_at: datetime | None
     """When the last submit was lost; the quarantine of X2 counts from here."""
@@ -289,6 +294,10 @@ class Standing:
 
 class StepError(Exception):
     """Abstract: a step that changed nothing but its journal row."""
+
+    def detail(self) -> dict[str, str | int | None]:
+        """What the journal keeps of the refusal."""
+        return {"refused": str(self)}
 
 
 class IllegalStep(StepError):

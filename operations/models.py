@@ -21,6 +21,7 @@ import uuid
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import MD5
 
 from operations.machine import NotFound, Outcome, Reason, State
 
@@ -179,6 +180,7 @@ class Operation(models.Model):
     cancel_requested_by = models.TextField(blank=True, default="")
     cancel_reason = models.TextField(blank=True, default="")
     cancel_sends = models.PositiveIntegerField(default=0)
+    cancel_acked = models.BooleanField(default=False)
     cancel_settled_at = models.DateTimeField(null=True)
     """G4: settled, acknowledged, refused, or stated to a person as not confirmed."""
     cancel_stated = models.BooleanField(default=False)
@@ -210,10 +212,9 @@ class Operation(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["client", "call_node"], name="one_operation_per_call_node"),
             models.UniqueConstraint(fields=["client", "submission_key"], name="submission_key_once"),
+            # P8. Over a hash: a server may name its tasks at any length.
             models.UniqueConstraint(
-                fields=["server", "protocol", "task_id"],
-                condition=Q(task_id__isnull=False),
-                name="task_id_once_per_server",
+                F("server"), F("protocol"), MD5("task_id"), name="task_id_once_per_server"
             ),
             models.CheckConstraint(
                 condition=Q(sends_disproved__lte=F("sends")), name="sends_disproved_of_sends"
@@ -285,7 +286,7 @@ class JournalKind(models.TextChoices):
 
     STEP = "STEP", "a transition"
     NOTE = "NOTE", "a change inside a state"
-    ILLEGAL = "ILLEGAL", "a step the table refuses"
+    REFUSED = "REFUSED", "a step that was refused"
     STALE = "STALE", "a step under a ticket that no longer fits"
 
 
@@ -353,7 +354,7 @@ class RoundStatus(models.TextChoices):
 class Round(models.Model):
     """One time that the server asked for input (I4)."""
 
-    operation = models.ForeignKey(Operation, on_delete=models.PROTECT)
+    operation = models.ForeignKey(Operation, on_delete=models.PROTECT, related_name="rounds")
     number = models.PositiveIntegerField()
     status = models.TextField(choices=RoundStatus.choices, default=RoundStatus.OPEN)
     closed_reason = models.TextField(blank=True, default="")

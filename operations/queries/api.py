@@ -55,6 +55,8 @@ class CallView:
     cancel_requested_by: str
     cancel_reason: str
     cancel_stated: bool
+    can_cancel: bool
+    """The server declared that it takes cancels (N2)."""
     not_found: str
     budget_ends_at: datetime
     task_expires_at: datetime | None
@@ -144,7 +146,7 @@ def result_of(client: str, operation: UUID) -> ResultView | None:
 
 
 def _calls(client: str) -> QuerySet[Operation]:
-    related = ("tool", "descriptor", "protocol", "receipt", "receipt__outbox")
+    related = ("server", "tool", "descriptor", "protocol", "receipt", "receipt__outbox")
     heavy = ("arguments", "receipt__result", "descriptor__raw")
     schemas = ("descriptor__input_schema", "descriptor__output_schema")
     return Operation.objects.filter(client=client).select_related(*related).defer(*heavy, *schemas)
@@ -180,6 +182,7 @@ def _call_view(row: Operation) -> CallView:
         cancel_requested_by=row.cancel_requested_by,
         cancel_reason=row.cancel_reason,
         cancel_stated=row.cancel_stated,
+        can_cancel=bool((row.server.capabilities or {}).get("cancels_tasks")),
         not_found=row.not_found,
         budget_ends_at=row.budget_ends_at,
         task_expires_at=row.task_expires_at,

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import enum
+import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from django.db.models import Q
 
 from operations.machine import FINAL, State
 from operations.models import EffectRecord, EffectStatus, Operation, Round, RoundStatus
-from operations.queries import CAP
+from operations.queries import CAP, PAGE, Cursor
 
 BEFORE_A_PERSON = (State.SUBMISSION_UNKNOWN, State.NOT_FOUND_SAFE, State.UNKNOWN)
 _UNCONFIRMED = Q(cancel_stated=True, cancel_settled_at__isnull=False) & ~Q(state__in=FINAL)
+CLOCK = timedelta(minutes=15)
 ON_DESK = Q(state__in=BEFORE_A_PERSON) | _UNCONFIRMED
 
 
@@ -29,3 +34,129 @@ def count_waiting() -> Waiting:
     operations = Operation.objects.filter(ON_DESK).order_by().values("id")
     effects = EffectRecord.objects.filter(status=EffectStatus.OPEN).order_by().values("operation_id")
     return Waiting(rounds=rounds, desk=operations.union(effects)[:CAP].count())
+
+
+class Kind(enum.StrEnum):
+    """Why something is on the desk."""
+
+    OUTCOME = "OUTCOME"
+    """We cannot tell what became of the call."""
+    CANCEL = "CANCEL"
+    """A cancel is not confirmed within its time (C12)."""
+    EFFECT = "EFFECT"
+    """Something may have happened outside (C6)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One thing on the desk: an operation whose outcome we cannot tell, or an effect record."""
+
+    operation: str
+    kind: Kind
+    state: State
+    outcome: str
+    reason: str
+    title: str
+    server: str
+    protocol: str
+    call_node: str
+    task_id: str | None
+    lookup: str
+    since: datetime
+    due_at: datetime
+    """When its 15 minutes are over (X4, G5)."""
+    next_look_at: datetime | None
+    cancel_requested_at: datetime | None
+    effect_cause: str
+    claimed_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """One page of the desk, oldest clock first."""
+
+    items: tuple[Item, ...]
+    after: Cursor | None
+    """Where the next page starts; None on the last one."""
+
+
+def find_items(
+    *, mine: str = "", kinds: frozenset[Kind] | None = None, after: Cursor | None = None, limit: int = PAGE
+) -> Desk:
+    """Return a page of the desk. `mine` keeps only what this person has claimed. 4 queries.
+
+    An operation that stands there for its outcome and has an effect record too shows twice: they are settled apart.
+    """
+    wanted = kinds or frozenset(Kind)
+    keys: list[tuple[datetime, uuid.UUID, Kind]] = []
+    if wanted & {Kind.OUTCOME, Kind.CANCEL}:
+        keys += _operation_keys(wanted, mine, after, limit)
+    if Kind.EFFECT in wanted:
+        keys += _effect_keys(mine, after, limit)
+    keys.sort()
+    items = _items(keys[:limit])
+    last = keys[limit - 1] if len(keys) > limit else None
+    return Desk(items=items, after=Cursor(at=last[0], id=last[1]) if last else None)
+
+
+def _operation_keys(
+    wanted: frozenset[Kind], mine: str, after: Cursor | None, limit: int
+) -> list[tuple[datetime, uuid.UUID, Kind]]:
+    here = Q()
+    if Kind.OUTCOME in wanted:
+        here |= Q(state__in=BEFORE_A_PERSON)
+    if Kind.CANCEL in wanted:
+        here |= _UNCONFIRMED
+    found = Operation.objects.filter(here).order_by("entered_at", "id")
+    if mine:
+        found = found.filter(deskclaim__by=mine)
+    if after is not None:
+        found = found.filter(Q(entered_at__gt=after.at) | Q(entered_at=after.at, id__gt=after.id))
+    return [
+        (at, key, Kind.OUTCOME if state in BEFORE_A_PERSON else Kind.CANCEL)
+        for at, key, state in found.values_list("entered_at", "id", "state")[: limit + 1]
+    ]
+
+
+def _effect_keys(mine: str, after: Cursor | None, limit: int) -> list[tuple[datetime, uuid.UUID, Kind]]:
+    found = EffectRecord.objects.filter(status=EffectStatus.OPEN).order_by("opened_at", "operation_id")
+    if mine:
+        found = found.filter(operation__deskclaim__by=mine)
+    if after is not None:
+        found = found.filter(Q(opened_at__gt=after.at) | Q(opened_at=after.at, operation_id__gt=after.id))
+    return [(at, key, Kind.EFFECT) for at, key in found.values_list("opened_at", "operation_id")[: limit + 1]]
+
+
+def _items(keys: Sequence[tuple[datetime, uuid.UUID, Kind]]) -> tuple[Item, ...]:
+    rows = (
+        Operation.objects.filter(id__in={key for _, key, _ in keys})
+        .select_related("tool", "descriptor", "server", "due", "receipt", "effectrecord", "deskclaim")
+        .defer("arguments", "descriptor__raw", "descriptor__input_schema", "descriptor__output_schema")
+        .defer("receipt__result")
+    )
+    by_id = {row.id: row for row in rows}
+    return tuple(_item(by_id[key], kind, at) for at, key, kind in keys if key in by_id)
+
+
+def _item(row: Operation, kind: Kind, since: datetime) -> Item:
+    due, receipt = getattr(row, "due", None), getattr(row, "receipt", None)
+    effect, claim = getattr(row, "effectrecord", None), getattr(row, "deskclaim", None)
+    return Item(
+        operation=str(row.id),
+        kind=kind,
+        state=State(row.state),
+        outcome=receipt.outcome if receipt else "",
+        reason=row.reason,
+        title=row.descriptor.title or row.tool.name,
+        server=row.server_id,
+        protocol=row.protocol_id,
+        call_node=row.call_node,
+        task_id=row.task_id,
+        lookup=row.server.lookup,
+        since=since,
+        due_at=since + CLOCK,
+        next_look_at=due.due_at if due else None,
+        cancel_requested_at=row.cancel_requested_at,
+        effect_cause=effect.cause if effect else "",
+        claimed_by=claim.by if claim else "",
+    )

@@ -1,0 +1,203 @@
+"""Cancel is a request, not an undo (C1 to C12)."""
+
+from __future__ import annotations
+
+import enum
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from adapters.contract import Exchange
+from operations.ledger import looks, rounds
+from operations.ledger.permits import give, settle
+from operations.ledger.step import Moved, Step, perform
+from operations.ledger.submission import close_unsent
+from operations.machine import (
+    BEFORE_TASK,
+    FINISHED,
+    Event,
+    StaleStep,
+    State,
+    StepError,
+    Ticket,
+)
+from operations.models import PermitKind
+
+
+class AlreadyFinished(StepError):
+    """The task had ended before the press (C10): what is known comes with it."""
+
+    def __init__(self, state: State, at: datetime, terminal_status: str | None) -> None:
+        super().__init__(f"already finished: {terminal_status or state.value}")
+        self.state = state
+        self.at = at
+        self.terminal_status = terminal_status
+
+
+class Press(enum.StrEnum):
+    """What a press of cancel came to."""
+
+    REQUESTED = "REQUESTED"
+    """The request will be sent to the server."""
+    INTENT = "INTENT"
+    """No task is known yet: the first that turns up will be cancelled (C9)."""
+    CLOSED_UNSENT = "CLOSED_UNSENT"
+    """Nothing had been sent: the operation is cancelled."""
+    NO_CANCEL = "NO_CANCEL"
+    """This server cannot cancel; the wish is on record and looking goes on (C5)."""
+    ALREADY_REQUESTED = "ALREADY_REQUESTED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pressed:
+    """The answer to a press, with the cancel generation that is now in force."""
+
+    operation: str
+    press: Press
+    generation: int
+    version: int
+
+
+def request_cancel(
+    operation: str,
+    *,
+    seen_generation: int | None,
+    can_cancel: bool = True,
+    by: str,
+    reason: str,
+    now: datetime,
+) -> Pressed:
+    """Raise the cancel generation by compare-and-set and record the request; send nothing yet (C1).
+
+    `seen_generation` is what the page showed; None takes the present one. `can_cancel` says
+    whether server and contract offer a cancel at all (C5). Raises AlreadyFinished and StaleStep.
+    """
+    press = Press.ALREADY_REQUESTED
+
+    def change(step: Step) -> None:
+        nonlocal press
+        row = step.row
+        if row.state in FINISHED:
+            raise AlreadyFinished(row.state, _ended_at(operation) or now, row.terminal_status)
+        if seen_generation is not None and seen_generation != row.cancel_generation:
+            raise StaleStep("cancel generation", held=seen_generation, now=row.cancel_generation)
+        if row.state is State.CANCEL_REQUESTED or row.cancel_intent:
+            press = Press.ALREADY_REQUESTED
+            step.note("CANCEL_PRESSED_AGAIN")
+            return
+        press = _press(step, can_cancel=can_cancel, by=by, reason=reason)
+
+    moved = perform(operation, change, now=now, actor=by)
+    generation = looks.read([operation])[operation].cancel_generation
+    return Pressed(operation=operation, press=press, generation=generation, version=moved.version)
+
+
+def _press(step: Step, *, can_cancel: bool, by: str, reason: str) -> Press:
+    row = step.row
+    asked = {
+        "cancel_generation": row.cancel_generation + 1,
+        "cancel_requested_at": step.now,
+        "cancel_requested_by": by,
+        "cancel_reason": reason,
+    }
+    no_task = row.task_id is None
+    if no_task and row.nothing_sent and row.state in {*BEFORE_TASK, State.INPUT_REQUIRED}:
+        step.note("CANCEL_ASKED", detail={"reason": reason}, **asked)
+        rounds.void_answers(step)
+        close_unsent(step)
+        return Press.CLOSED_UNSENT
+    if not can_cancel:
+        # C5: on record and told at once; it fences nothing, because nothing follows from it.
+        del asked["cancel_generation"]
+        step.note("CANCEL_NOT_OFFERED", detail={"reason": reason}, cancel_settled_at=step.now, **asked)
+        return Press.NO_CANCEL
+    if row.state in {State.WORKING, State.INPUT_REQUIRED} and not no_task:
+        rounds.void_answers(step)
+        step.move(Event.CANCEL_PRESSED, detail={"reason": reason}, **asked)
+        step.wake()
+        return Press.REQUESTED
+    step.note("CANCEL_INTENT", detail={"reason": reason}, cancel_intent=True, **asked)
+    step.wake()
+    return Press.INTENT
+
+
+def _ended_at(operation: str) -> datetime | None:
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT min(at) FROM journal WHERE operation_id = %s AND kind = 'STEP'
+                AND target IN ('TERMINAL_OBSERVED', 'ACCEPTED', 'CANCELLED_ACCEPTED', 'REFUSED',
+                    'RECONCILED')""",
+            [operation],
+        )
+        at: datetime | None = cursor.fetchone()[0]
+    return at
+
+
+def permit_cancel(operation: str, *, permit: uuid.UUID, ticket: Ticket, now: datetime) -> Moved:
+    """Give leave to send the protocol's cancel (L4). Raises PermitDenied, StaleStep."""
+
+    def change(step: Step) -> None:
+        give(step, permit, PermitKind.CANCEL, allowed=step.row.state is State.CANCEL_REQUESTED)
+        step.set(cancel_sends=step.row.cancel_sends + 1)
+
+    return perform(operation, change, now=now, ticket=ticket)
+
+
+def cancel_won(
+    operation: str, *, permit: uuid.UUID, ticket: Ticket, exchanges: Sequence[Exchange], now: datetime
+) -> Moved:
+    """Accept the cancel on the server's own terminal answer (C2). The receipt is written here (C11)."""
+
+    def change(step: Step) -> None:
+        settle(step, permit, "answered")
+        step.set(protocol_status="cancelled", cancel_acked=True)
+        looks.close_cancelled(step, summary="the server confirmed the cancel")
+
+    return perform(operation, change, now=now, ticket=ticket, exchanges=exchanges)
+
+
+def cancel_settled(
+    operation: str,
+    *,
+    permit: uuid.UUID,
+    settlement: str,
+    acknowledged: bool,
+    why: str,
+    misses: int,
+    ticket: Ticket,
+    next_at: datetime,
+    now: datetime,
+    exchanges: Sequence[Exchange] = (),
+) -> Moved:
+    """Record an acknowledgement, a refusal or a loss: none of them is evidence; a look decides (C3, C5)."""
+
+    def change(step: Step) -> None:
+        settle(step, permit, settlement)
+        answered = settlement == "answered"
+        known = step.row.cancel_settled_at or (now if answered else None)
+        acked = step.row.cancel_acked or acknowledged
+        step.note(
+            "CANCEL_ACKNOWLEDGED" if acknowledged else "CANCEL_REFUSED" if answered else "CANCEL_LOST",
+            detail={"why": why},
+            cancel_acked=acked,
+            cancel_settled_at=known,
+        )
+        step.due(next_at, urgent=True, misses=misses)
+
+    return perform(operation, change, now=now, ticket=ticket, exchanges=exchanges)
+
+
+def state_unconfirmed(operation: str, *, ticket: Ticket, now: datetime) -> Moved:
+    """Tell a person that a cancel is not confirmed in its time; looking goes on (C12, G4)."""
+
+    def change(step: Step) -> None:
+        step.note(
+            "CANCEL_NOT_CONFIRMED",
+            cancel_stated=True,
+            cancel_settled_at=step.row.cancel_settled_at or now,
+        )
+
+    return perform(operation, change, now=now, ticket=ticket)

@@ -1,0 +1,218 @@
+"""Who drives what, when: leases on due operations, and each server's send slots (P2, F10).
+
+Note [Send slots]
+A server's limit holds over all workers together in every window of one second, so a moment is
+reserved for each single request before it leaves. The server's row holds the next free moment;
+taking one moves it on by the gap of `pacing.slot_gap`. A request that finds its moment more than
+`pacing.LATE` gone takes another: then no two windows can be fuller than the limit allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.db import connection, transaction
+
+from operations import pacing
+from operations.ledger.step import Row, read
+from operations.machine import Ticket
+
+LEASE = timedelta(seconds=30)
+"""How long a claim holds. A worker that dies is replaced after it; one that is slow is fenced."""
+AHEAD = timedelta(seconds=2)
+"""How far into the future slots of one server may be spoken for by new claims."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerProfile:
+    """What a drive needs to know of a server."""
+
+    slug: str
+    url: str
+    credential_ref: str
+    allow_private: bool
+    max_qps: float
+    poll_floor_ms: int
+    poll_cap_ms: int
+    lookup: str
+    quarantine_s: int
+    key_window_s: int
+    task_ttl_s: int
+    creates_tasks: bool | None
+    """As negotiated; None before the first negotiation."""
+    cancels_tasks: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One claimed operation: where it stands, what it calls, and how long the claim holds."""
+
+    row: Row
+    ticket: Ticket
+    protocol: str
+    release: str
+    server: ServerProfile
+    submission_key: str
+    tool: str
+    task_support: str
+    sync_limit_s: int | None
+    as_task: bool
+    arguments: bytes = field(repr=False)
+    poll_ms: int | None
+    misses: int
+    lease_until: datetime
+
+
+def claim(*, limit: int, now: datetime) -> list[Work]:
+    """Claim up to `limit` due operations, urgent ones first, fairly over their servers.
+
+    A server whose slots are spoken for, or that is paused, gives none. Each claim raises the look
+    number, so whoever held the operation before can no longer move it (P4).
+    """
+    claimed: dict[str, tuple[datetime, int]] = {}
+    for server in _servers_due(now):
+        if len(claimed) >= limit:
+            break
+        with transaction.atomic(durable=True):
+            room = _room(server, now)
+            if room:
+                claimed |= _lease(server, min(room, limit - len(claimed)), now)
+    return _load(claimed)
+
+
+def _servers_due(now: datetime) -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT s.slug FROM server s
+            WHERE (s.paused_until IS NULL OR s.paused_until <= %s)
+                AND EXISTS (SELECT FROM due d WHERE d.server_id = s.slug AND d.due_at <= %s
+                    AND (d.lease_until IS NULL OR d.lease_until <= %s))
+            ORDER BY s.next_slot_at NULLS FIRST""",
+            [now, now, now],
+        )
+        return [row[0] for row in cursor.fetchall()]
+
+
+def _room(server: str, now: datetime) -> int:
+    """Lock the server's row; return how many of its operations may be claimed now."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT max_qps, next_slot_at FROM server WHERE slug = %s FOR UPDATE", [server])
+        max_qps, next_slot_at = cursor.fetchone()
+    free_from = max(now, next_slot_at or now)
+    return max(0, int((now + AHEAD - free_from).total_seconds() * max_qps) or int(free_from <= now))
+
+
+def _lease(server: str, count: int, now: datetime) -> dict[str, tuple[datetime, int]]:
+    until = now + LEASE
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """UPDATE due SET lease_until = %s, look = look + 1, urgent = false
+            WHERE operation_id = ANY(ARRAY(
+                SELECT operation_id FROM due
+                WHERE server_id = %s AND due_at <= %s AND (lease_until IS NULL OR lease_until <= %s)
+                ORDER BY urgent DESC, due_at LIMIT %s FOR UPDATE SKIP LOCKED))
+            RETURNING operation_id::text, misses""",
+            [until, server, now, now, count],
+        )
+        return {operation: (until, misses) for operation, misses in cursor.fetchall()}
+
+
+def _load(claimed: dict[str, tuple[datetime, int]]) -> list[Work]:
+    if not claimed:
+        return []
+    rows = read(list(claimed))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT o.id::text, p.version, p.release, o.submission_key, t.name, td.task_support,
+                t.sync_limit_s, o.as_task, o.arguments, o.poll_ms, s.slug, s.url, s.credential_ref,
+                s.allow_private, s.max_qps, s.poll_floor_ms, s.poll_cap_ms, s.lookup, s.quarantine_s,
+                s.key_window_s, s.task_ttl_s, (s.capabilities->>'creates_tasks')::boolean,
+                (s.capabilities->>'cancels_tasks')::boolean
+            FROM operation o JOIN protocol_version p ON p.version = o.protocol
+            JOIN server s ON s.slug = o.server_id JOIN tool t ON t.id = o.tool_id
+            JOIN tool_descriptor td ON td.id = o.descriptor_id WHERE o.id = ANY(%s::uuid[])""",
+            [list(claimed)],
+        )
+        return [_work(rows[found[0]], *claimed[found[0]], found) for found in cursor.fetchall()]
+
+
+def _work(row: Row, lease_until: datetime, misses: int, found: Sequence[object]) -> Work:
+    (_, protocol, release, key, tool, support, sync_limit, as_task, arguments, poll_ms) = found[:10]
+    names = ServerProfile.__dataclass_fields__
+    return Work(
+        row=row,
+        ticket=ticket_of(row),
+        protocol=protocol,  # type: ignore[arg-type]
+        release=release,  # type: ignore[arg-type]
+        server=ServerProfile(**dict(zip(names, found[10:], strict=True))),  # type: ignore[arg-type]
+        submission_key=key,  # type: ignore[arg-type]
+        tool=tool,  # type: ignore[arg-type]
+        task_support=support,  # type: ignore[arg-type]
+        sync_limit_s=sync_limit,  # type: ignore[arg-type]
+        as_task=as_task,  # type: ignore[arg-type]
+        arguments=bytes(arguments),  # type: ignore[call-overload]
+        poll_ms=poll_ms,  # type: ignore[arg-type]
+        misses=misses,
+        lease_until=lease_until,
+    )
+
+
+def ticket_of(row: Row) -> Ticket:
+    """The ticket of an executor that sets out from this row."""
+    return Ticket(
+        epoch=row.epoch, cancel_generation=row.cancel_generation, round=row.round, look=row.look
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unchanged:
+    """A look that brought nothing new: when to come again."""
+
+    operation: str
+    look: int
+    next_at: datetime
+    misses: int = 0
+
+
+def unchanged(looks: Sequence[Unchanged]) -> None:
+    """Give the leases of a batch of unchanged looks back, in one statement.
+
+    A lease that was taken over meanwhile stays as it is. A wish for an early look stands.
+    """
+    if not looks:
+        return
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        cursor.execute(
+            """UPDATE due d SET lease_until = NULL, misses = u.misses,
+                due_at = CASE WHEN d.urgent THEN LEAST(d.due_at, u.next_at) ELSE u.next_at END
+            FROM unnest(%s::uuid[], %s::bigint[], %s::timestamptz[], %s::int[])
+                AS u(operation_id, look, next_at, misses)
+            WHERE d.operation_id = u.operation_id AND d.look = u.look""",
+            [[u.operation for u in looks], [u.look for u in looks]]
+            + [[u.next_at for u in looks], [u.misses for u in looks]],
+        )
+
+
+def reserve_slot(server: str, *, now: datetime) -> datetime:
+    """Take the next free moment to send one request to this server. See Note [Send slots]."""
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        cursor.execute("SELECT max_qps, next_slot_at FROM server WHERE slug = %s FOR UPDATE", [server])
+        max_qps, next_slot_at = cursor.fetchone()
+        slot: datetime = max(now, next_slot_at or now)
+        cursor.execute(
+            "UPDATE server SET next_slot_at = %s WHERE slug = %s",
+            [slot + pacing.slot_gap(max_qps), server],
+        )
+    return slot
+
+
+def pause_server(server: str, *, until: datetime, reason: str) -> None:
+    """Send this server nothing before `until`; a longer pause that stands is kept (P1, F10)."""
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        cursor.execute(
+            """UPDATE server SET paused_until = %s, pause_reason = %s
+            WHERE slug = %s AND (paused_until IS NULL OR paused_until < %s)""",
+            [until, reason, server, until],
+        )

@@ -1,0 +1,295 @@
+"""What an observation does to an operation, whoever brought it: a submit, a lookup or a look.
+
+`observe` is the one reading of the four observations. It takes every legal step that follows, in
+one change, so that a task found under a standing cancel intent is never WORKING for anyone to see.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from adapters.contract import (
+    Absent,
+    Ended,
+    NeedsInput,
+    Observation,
+    ProtocolStatus,
+    TaskFacts,
+    Working,
+)
+from operations.ledger import rounds
+from operations.ledger.acceptance import Facts, accept_terminal, keep_result, open_effect
+from operations.ledger.step import Moved, Row, Step, perform, read
+from operations.machine import (
+    BEFORE_TASK,
+    FINAL,
+    Event,
+    IllegalStep,
+    NotFound,
+    Outcome,
+    Reason,
+    State,
+    StepError,
+    Ticket,
+)
+from operations.models import Effect
+
+
+class IdentityChanged(StepError):
+    """The answer speaks of another task than the one this operation is bound to (F8)."""
+
+
+def saw(
+    operation: str, *, ticket: Ticket, seen: Observation, next_at: datetime, now: datetime
+) -> Moved:
+    """Apply what a look or a lookup found, and come again at `next_at`.
+
+    A task id that belongs to another operation takes both to a person (P8). Raises StaleStep and
+    IdentityChanged; the evidence is kept either way (P6).
+    """
+    task = None if isinstance(seen, Absent) else seen.task
+    other = _bound_elsewhere(operation, task)
+    if other is not None:
+        return _clash(operation, other, ticket=ticket, seen=seen, next_at=next_at, now=now)
+
+    def change(step: Step) -> None:
+        observe(step, seen, next_at=next_at)
+
+    return perform(operation, change, now=now, ticket=ticket, exchanges=seen.exchanges)
+
+
+def observe(step: Step, seen: Observation, *, next_at: datetime) -> None:
+    """Take every step that follows from `seen`."""
+    if isinstance(seen, Absent):
+        _absent(step, next_at=next_at)
+        return
+    if seen.task is not None:
+        _bind(step, seen.task)
+    if isinstance(seen, Ended):
+        _ended(step, seen)
+    elif isinstance(seen, NeedsInput) and seen.questions:
+        _asked(step, seen, next_at=next_at)
+    else:
+        _at_work(step, next_at=next_at)
+
+
+def _bind(step: Step, task: TaskFacts) -> None:
+    row = step.row
+    if row.task_id is not None and row.task_id != task.task_id:
+        raise IdentityChanged(f"bound to task {row.task_id!r}, the answer names {task.task_id!r}")
+    if task.anomalies:
+        step.note("ANOMALY", detail={"anomalies": list(task.anomalies)})
+    if row.task_id is None:
+        expires = step.now + timedelta(milliseconds=task.ttl_ms) if task.ttl_ms else None
+        step.set(task_id=task.task_id, task_created_at=task.created_at, task_expires_at=expires)
+    elif row.task_created_at and task.created_at and task.created_at != row.task_created_at:
+        step.note("ANOMALY", detail={"created_at": [row.task_created_at, task.created_at]})
+        step.set(task_created_at=task.created_at)
+    if task.poll_ms is not None:
+        step.set(poll_ms=task.poll_ms)
+    if (task.status.value, task.message) != (row.protocol_status, row.protocol_message):
+        step.note(
+            "PROTOCOL_STATUS",
+            detail={"status": task.status.value, "message": task.message[:500]},
+            protocol_status=task.status.value,
+            protocol_message=task.message[:2000],
+            looked_at=step.now,
+        )
+
+
+def _at_work(step: Step, *, next_at: datetime) -> None:
+    row = step.row
+    waiting_is_over = step.now >= row.budget_ends_at
+    if row.state is State.INPUT_REQUIRED:
+        rounds.close(step, "the server no longer asks")
+        step.move(Event.RESUMED)
+    elif row.state in BEFORE_TASK or (row.state is State.UNKNOWN and not waiting_is_over):
+        # C9: under an intent the table's own way leads past WORKING wherever it can.
+        if not row.cancel_intent or row.state is State.SUBMITTING:
+            step.move(Event.TASK_NAMED)
+    elif row.state not in {State.WORKING, State.CANCEL_REQUESTED, State.UNKNOWN}:
+        raise IllegalStep(row.state, Event.TASK_NAMED)
+    bind_intent(step)
+    step.due(step.now if _cancel_just_due(row, step.row) else next_at)
+
+
+def bind_intent(step: Step) -> None:
+    """Turn a standing cancel intent into a cancel, now that there is a task (C9)."""
+    if step.row.cancel_intent and step.row.state in {
+        State.WORKING,
+        State.SUBMISSION_UNKNOWN,
+        State.NOT_FOUND_SAFE,
+        State.INPUT_REQUIRED,
+    }:
+        step.move(Event.CANCEL_DUE, cancel_intent=False, cancel_requested_at=step.now)
+    elif step.row.cancel_intent and step.row.state is State.UNKNOWN and step.now < step.row.budget_ends_at:
+        step.move(Event.CANCEL_DUE, cancel_intent=False, cancel_requested_at=step.now)
+
+
+def _cancel_just_due(before: Row, after: Row) -> bool:
+    return after.state is State.CANCEL_REQUESTED and before.state is not State.CANCEL_REQUESTED
+
+
+def _asked(step: Step, seen: NeedsInput, *, next_at: datetime) -> None:
+    row = step.row
+    if row.state is State.CANCEL_REQUESTED or row.cancel_intent:
+        step.note("QUESTION_AFTER_CANCEL", detail={"questions": len(seen.questions)})  # C11
+        _at_work(step, next_at=next_at)
+        return
+    if row.state is State.UNKNOWN and step.now >= row.budget_ends_at:
+        step.due(next_at)
+        return
+    if row.state is State.INPUT_REQUIRED:
+        if rounds.is_replay(row, seen.questions):
+            step.due(next_at)
+            return
+        rounds.close(step, "the server asks something else")
+        step.move(Event.RESUMED)
+    rounds.open_round(step, seen)
+
+
+def _ended(step: Step, seen: Ended) -> None:
+    row = step.row
+    if row.state in FINAL:
+        raise IllegalStep(row.state, Event.ENDED)
+    known = row.terminal_status
+    if known is not None and known != seen.status.value:
+        _contradicted(step, known, seen.status.value)
+        return
+    if row.state in {State.TERMINAL_OBSERVED, State.FETCHING_RESULT}:
+        step.due(step.now, urgent=True)
+        return
+    if row.state is State.INPUT_REQUIRED:
+        rounds.close(step, f"the task ended: {seen.status.value}")
+    status = seen.status.value
+    step.move(Event.ENDED, terminal_status=status, protocol_status=status, looked_at=step.now)
+    if seen.result is not None:
+        keep_result(step, seen.result)
+    if seen.status is ProtocolStatus.CANCELLED:
+        close_cancelled(step, summary="the server says cancelled")
+    else:
+        step.due(step.now, urgent=True)
+
+
+def _contradicted(step: Step, known: str, seen: str) -> None:
+    detail = {"first": known, "then": seen}
+    if step.row.state is State.UNKNOWN:
+        step.note("CONTRADICTED", detail=detail, reason=Reason.CONTRADICTED)
+    else:
+        step.move(Event.CONTRADICTED, detail=detail, reason=Reason.CONTRADICTED)
+    step.due(step.row.budget_ends_at)
+
+
+def close_cancelled(step: Step, *, summary: str) -> None:
+    """Accept `cancelled` on C2 evidence or a terminal look, and ask for the audit's look (C7, R4)."""
+    row = step.row
+    step.set(terminal_status=ProtocolStatus.CANCELLED.value)
+    if row.cancel_settled_at is None:
+        step.set(cancel_settled_at=step.now)
+    origin = "asked by us" if row.cancel_generation else "cancelled at the server"
+    accept_terminal(
+        step,
+        Facts.held_by(step.row),
+        event=Event.CANCEL_WON,
+        outcome=Outcome.CANCELLED,
+        verdict=origin,
+        summary=summary,
+    )
+    if row.task_id is not None:
+        step.wake()
+
+
+def _absent(step: Step, *, next_at: datetime) -> None:
+    row = step.row
+    if row.state is State.UNKNOWN:
+        step.due(next_at)
+        return
+    pressed = row.state is State.CANCEL_REQUESTED
+    if row.state is State.INPUT_REQUIRED:
+        rounds.close(step, "the server no longer knows the task")
+    step.move(
+        Event.NOT_FOUND,
+        not_found=NotFound.UNKNOWN,
+        reason=Reason.NOT_FOUND_AFTER_CANCEL if pressed else Reason.NOT_FOUND,
+    )
+    step.due(next_at)
+
+
+def audited(
+    operation: str, *, seen: Observation | None, result: bytes | None, ticket: Ticket, now: datetime
+) -> Moved:
+    """Record the one look after a won cancel: evidence, never a payload (C4, C7)."""
+
+    def change(step: Step) -> None:
+        status = seen.status.value if isinstance(seen, Ended) else "not terminal" if seen else "no answer"
+        step.note("AUDIT_LOOK", detail={"status": status, "result_bytes": len(result or b"")})
+        if result is not None:
+            step.keep_raw(kind="late", label="late result", raw=result)
+        if isinstance(seen, Ended) and seen.status is not ProtocolStatus.CANCELLED:
+            fact = {"what": "late " + seen.status.value, "at": now.isoformat()}
+            if step.row.effect != Effect.NONE:
+                open_effect(step, cause="LATE_COMPLETION", fact=fact)
+        step.retire()
+
+    return perform(
+        operation, change, now=now, ticket=ticket, exchanges=seen.exchanges if seen is not None else ()
+    )
+
+
+def _bound_elsewhere(operation: str, task: TaskFacts | None) -> str | None:
+    """Return the other operation that this task id already belongs to (P8)."""
+    from django.db import connection
+
+    if task is None:
+        return None
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT other.id::text FROM operation mine JOIN operation other
+                ON other.server_id = mine.server_id AND other.protocol = mine.protocol
+                AND other.id <> mine.id AND md5(other.task_id) = md5(%s) AND other.task_id = %s
+            WHERE mine.id = %s""",
+            [task.task_id, task.task_id, operation],
+        )
+        found = cursor.fetchone()
+    return found[0] if found else None
+
+
+def _clash(
+    operation: str, other: str, *, ticket: Ticket, seen: Observation, next_at: datetime, now: datetime
+) -> Moved:
+    def mine(step: Step) -> None:
+        if step.row.state is State.UNKNOWN:
+            step.note("ID_CLASH", detail={"other": other}, reason=Reason.ID_CLASH)
+        else:
+            step.move(Event.ID_CLASH, detail={"other": other}, reason=Reason.ID_CLASH)
+        step.due(step.row.budget_ends_at)
+
+    def theirs(step: Step) -> None:
+        detail = {"other": operation}
+        if step.row.state in FINAL:
+            step.note("ID_CLASH", detail=detail, disputed=True)
+        elif step.row.state is State.UNKNOWN:
+            step.note("ID_CLASH", detail=detail, reason=Reason.ID_CLASH)
+        else:
+            if step.row.state is State.INPUT_REQUIRED:
+                rounds.close(step, "its task id turned up on another operation")
+            step.move(Event.ID_CLASH, detail=detail, reason=Reason.ID_CLASH)
+
+    return perform(
+        operation, mine, now=now, ticket=ticket, exchanges=seen.exchanges, beside={other: theirs}
+    )
+
+
+def was_unchanged(standing: Row, seen: Observation) -> bool:
+    """Whether a look brought nothing that needs a transaction of its own."""
+    if isinstance(seen, Working | NeedsInput) and seen.task is not None:
+        same = (seen.task.status.value, seen.task.message) == (
+            standing.protocol_status,
+            standing.protocol_message,
+        )
+        quiet = standing.state in {State.WORKING, State.CANCEL_REQUESTED}
+        return same and quiet and not standing.cancel_intent and not getattr(seen, "questions", ())
+    return False
+
+
+__all__ = ["IdentityChanged", "audited", "observe", "read", "saw", "was_unchanged"]

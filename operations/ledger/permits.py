@@ -1,0 +1,37 @@
+"""Send permits: leave to write one request to a socket, committed before it is written (L4).
+
+No permit is proof that nothing was sent. A permit without a settled answer means unknown. The
+switches of O5 close submit permits only: looking, answering and cancelling never stop.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from operations.ledger.step import PermitDenied, Step
+from operations.models import PermitKind
+
+
+def give(step: Step, permit: uuid.UUID, kind: PermitKind, *, allowed: bool) -> None:
+    """Write a permit and its journal note. Raises PermitDenied unless `allowed`."""
+    if not allowed:
+        raise PermitDenied(f"{kind.label} has no place in {step.row.state.value}")
+    row = step.row
+    step.note("PERMIT_" + kind.value)
+    step.write(
+        """INSERT INTO permit (id, operation_id, kind, epoch, cancel_generation, round, look,
+            given_at, settlement) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, '')""",
+        [permit, row.id, kind, row.epoch, row.cancel_generation, row.round, row.look, step.now],
+    )
+
+
+def settle(step: Step, permit: uuid.UUID | None, settlement: str) -> None:
+    """Record what became of a permit: `not_sent`, `answered`, `lost` or `disproved`.
+
+    None settles every permit of the operation that is still out.
+    """
+    step.write(
+        """UPDATE permit SET settled_at = %s, settlement = %s
+        WHERE operation_id = %s AND (id = %s OR (%s::uuid IS NULL AND settled_at IS NULL))""",
+        [step.now, settlement, step.row.id, permit, permit],
+    )

@@ -1,0 +1,164 @@
+"""Servers, tools and protocol versions as registered: the profile that everything is done under."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import connection, transaction
+
+from adapters.contract import Negotiation, ToolDescriptor
+from operations.ledger.step import LedgerError
+
+
+class NoSuchServer(LedgerError):
+    """No server is registered under this slug."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewServer:
+    """What an admin registers. Milliseconds and seconds as named; `lookup` is a contract.Lookup."""
+
+    slug: str
+    title: str
+    url: str
+    protocol: str
+    credential_ref: str = ""
+    allow_private: bool = False
+    max_qps: float = 5
+    poll_floor_ms: int = 1000
+    poll_cap_ms: int = 60_000
+    lookup: str = "none"
+    quarantine_s: int = 300
+    key_window_s: int = 0
+    task_ttl_s: int = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolPolicy:
+    """What an admin decides about a tool; the rest comes from its descriptor."""
+
+    effect: str = "EXTERNAL"
+    effect_on_error: bool = False
+    expected_s: int = 60
+    budget_s: int = 3600
+    answer_within_s: int = 1800
+    sync_limit_s: int | None = None
+
+
+def register_protocol(version: str, *, release: str) -> None:
+    """Register a protocol version with the adapter release that looks after it. Repeating is harmless."""
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        cursor.execute(
+            """INSERT INTO protocol_version (version, epoch, submits_open, closed_reason, release)
+            VALUES (%s, 1, true, '', %s) ON CONFLICT (version) DO NOTHING""",
+            [version, release],
+        )
+
+
+def register_server(server: NewServer) -> None:
+    """Register a server, or change the profile of one; its switches and its tools stay."""
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        cursor.execute(
+            """INSERT INTO server (slug, title, url, protocol, credential_ref, allow_private, max_qps,
+                poll_floor_ms, poll_cap_ms, lookup, quarantine_s, key_window_s, task_ttl_s,
+                submits_open, closed_reason, pause_reason)
+            VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, true, '', '')
+            ON CONFLICT (slug) DO UPDATE SET title = EXCLUDED.title, url = EXCLUDED.url,
+                protocol = EXCLUDED.protocol, credential_ref = EXCLUDED.credential_ref,
+                allow_private = EXCLUDED.allow_private, max_qps = EXCLUDED.max_qps,
+                poll_floor_ms = EXCLUDED.poll_floor_ms, poll_cap_ms = EXCLUDED.poll_cap_ms,
+                lookup = EXCLUDED.lookup, quarantine_s = EXCLUDED.quarantine_s,
+                key_window_s = EXCLUDED.key_window_s, task_ttl_s = EXCLUDED.task_ttl_s""",
+            [server.slug, server.title, server.url, server.protocol, server.credential_ref]
+            + [server.allow_private, server.max_qps, server.poll_floor_ms, server.poll_cap_ms]
+            + [server.lookup, server.quarantine_s, server.key_window_s, server.task_ttl_s],
+        )
+
+
+def save_negotiation(server: str, negotiation: Negotiation, *, now: datetime) -> None:
+    """Keep what a server declares and each tool it describes; new descriptors become current (N1).
+
+    Operations keep the descriptor they were made with (R3). Raises NoSuchServer.
+    """
+    capabilities = negotiation.capabilities
+    declared = {
+        "server_name": capabilities.server_name,
+        "server_version": capabilities.server_version,
+        "creates_tasks": capabilities.creates_tasks,
+        "cancels_tasks": capabilities.cancels_tasks,
+        "lists_tasks": capabilities.lists_tasks,
+    }
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE server SET capabilities = %s, negotiated_at = %s WHERE slug = %s",
+            [json.dumps(declared), now, server],
+        )
+        if cursor.rowcount == 0:
+            raise NoSuchServer(server)
+        for descriptor in negotiation.tools:
+            _save_tool(server, descriptor, now)
+
+
+def _save_tool(server: str, tool: ToolDescriptor, now: datetime) -> None:
+    schemas = [json.dumps(dict(tool.input_schema))]
+    schemas += [json.dumps(dict(tool.output_schema)) if tool.output_schema is not None else None]  # type: ignore[list-item]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """WITH made AS (
+                INSERT INTO tool_descriptor (server_id, name, digest, title, description,
+                    task_support, input_schema, output_schema, raw, seen_at)
+                VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+                ON CONFLICT (server_id, name, digest) DO NOTHING RETURNING id),
+            current AS (
+                SELECT id FROM made UNION ALL
+                SELECT id FROM tool_descriptor WHERE server_id = %s AND name = %s AND digest = %s)
+            INSERT INTO tool (server_id, name, descriptor_id, effect, effect_on_error, expected_s,
+                budget_s, answer_within_s, submits_open, closed_reason)
+            SELECT %s, %s, id, 'EXTERNAL', false, 60, 3600, 1800, true, '' FROM current LIMIT 1
+            ON CONFLICT (server_id, name) DO UPDATE SET descriptor_id = EXCLUDED.descriptor_id""",
+            [server, tool.name, tool.digest, tool.title, tool.description, tool.task_support]
+            + [*schemas, tool.raw, now, server, tool.name, tool.digest, server, tool.name],
+        )
+
+
+def set_policy(server: str, tool: str, policy: ToolPolicy) -> bool:
+    """Set what was decided about a tool. False: the server has described no such tool yet."""
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        cursor.execute(
+            """UPDATE tool SET effect = %s, effect_on_error = %s, expected_s = %s, budget_s = %s,
+                answer_within_s = %s, sync_limit_s = %s WHERE server_id = %s AND name = %s""",
+            [policy.effect, policy.effect_on_error, policy.expected_s, policy.budget_s]
+            + [policy.answer_within_s, policy.sync_limit_s, server, tool],
+        )
+        return cursor.rowcount > 0
+
+
+def set_submits(scope: str, name: str, *, is_open: bool, reason: str) -> bool:
+    """Open or shut a submit switch of O5: `scope` is protocol, server or tool (`server/tool`)."""
+    table, key = {
+        "protocol": ("protocol_version", "version"),
+        "server": ("server", "slug"),
+        "tool": ("tool", "server_id || '/' || name"),
+    }[scope]
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE {table} SET submits_open = %s, closed_reason = %s WHERE {key} = %s",
+            [is_open, reason, name],
+        )
+        return cursor.rowcount > 0
+
+
+def raise_epoch(version: str, *, now: datetime) -> int:
+    """Fence everything begun before: return the new execution epoch of a protocol version (O3, F7)."""
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE protocol_version SET epoch = epoch + 1 WHERE version = %s RETURNING epoch",
+            [version],
+        )
+        found = cursor.fetchone()
+    if found is None:
+        raise LedgerError(f"no protocol version {version} is registered")
+    epoch: int = found[0]
+    return epoch

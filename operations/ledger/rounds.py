@@ -1,0 +1,408 @@
+"""Input rounds and their answers: bound, first valid one wins, stored before delivered (I1 to I7)."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection
+
+from adapters import strictjson
+from adapters.contract import Action, NeedsInput, Question, Reply
+from operations.ledger.step import EXECUTOR, Moved, Row, Step, perform
+from operations.machine import Event, State, StepError, Ticket
+from operations.models import Delivery, PermitKind, RoundStatus
+from operations.ledger.permits import give, settle
+
+LOOK_GAP = timedelta(seconds=10)
+"""I1: opening a round's page brings at most one look forward in this time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenReply:
+    """One person's answer to one question. `content` is the JSON text of an object, or None."""
+
+    key: str
+    action: str
+    content: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundFate:
+    """What has become of the round somebody wanted to answer."""
+
+    status: str
+    """ANSWERED, EXPIRED, CLOSED, CHANGED or OTHER_ROUND."""
+    reason: str = ""
+    by: str = ""
+    at: datetime | None = None
+    replies: tuple[GivenReply, ...] = ()
+    newest_round: int = 0
+
+
+class RoundGone(StepError):
+    """The answer was not taken: its round is over, or it was given to another question (I3)."""
+
+    def __init__(self, fate: RoundFate) -> None:
+        super().__init__(f"the round is gone: {fate.status}")
+        self.fate = fate
+
+    def detail(self) -> dict[str, str | int | None]:
+        return {"refused": str(self), "won_by": self.fate.by, "newest_round": self.fate.newest_round}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """An answer is stored. `again`: this very form had been recorded before (R9)."""
+
+    operation: str
+    round: int
+    again: bool
+
+
+def request_digest(questions: Sequence[Question]) -> str:
+    """Identify a round's request by what is asked, each question with its key (I4)."""
+    return strictjson.digest_of([[question.key, question.digest] for question in questions])
+
+
+def schema_digest(questions: Sequence[Question]) -> str:
+    """Digest of the schemas that a form was built from (I2)."""
+    return strictjson.digest_of([[question.key, dict(question.schema)] for question in questions])
+
+
+def is_replay(row: Row, questions: Sequence[Question]) -> bool:
+    """Whether the newest round already asks exactly this, and the server has not moved on since (I4).
+
+    While the status stays `input_required`, the same request is the same round, answered or not.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT request_digest FROM input_round WHERE operation_id = %s AND number = %s",
+            [row.id, row.round],
+        )
+        found = cursor.fetchone()
+    return bool(found) and found[0] == request_digest(questions)
+
+
+def open_round(step: Step, seen: NeedsInput) -> None:
+    """Open the next round and pause looking until something ends it (I1, I2)."""
+    row, number = step.row, step.row.round + 1
+    limits = [row.budget_ends_at, row.task_expires_at, step.now + timedelta(seconds=row.answer_within_s)]
+    deadline = min(limit for limit in limits if limit is not None)
+    before_task = seen.task is None
+    step.move(
+        Event.ASKED,
+        detail={"round": number, "questions": len(seen.questions)},
+        round=number,
+        round_open=True,
+        round_before_task=before_task,
+        round_deadline_at=deadline,
+        answer_delivery=None,
+    )
+    digests = [request_digest(seen.questions), schema_digest(seen.questions)]
+    step.write(
+        """INSERT INTO input_round (operation_id, number, status, closed_reason, opened_at,
+            deadline_at, before_task, request_digest, schema_digest, questions, claimed_by)
+        VALUES (%s, %s, %s, '', %s, %s, %s, %s, %s, %s, '')""",
+        [row.id, number, RoundStatus.OPEN, step.now, deadline, before_task, *digests]
+        + [json.dumps([_asked(question) for question in seen.questions])],
+    )
+    step.due(deadline)
+
+
+def _asked(question: Question) -> dict[str, Any]:
+    return {
+        "key": question.key,
+        "mode": question.mode.value,
+        "message": _storable(question.message),
+        "schema": _storable(dict(question.schema)),
+        "url": _storable(question.url),
+        "digest": question.digest,
+    }
+
+
+def _storable(value: Any) -> Any:
+    """PostgreSQL's jsonb takes no NUL; show one as the sign for it. The raw bytes are in evidence."""
+    if isinstance(value, str):
+        return value.replace("\x00", "\u2400")
+    if isinstance(value, dict):
+        return {_storable(name): _storable(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_storable(item) for item in value]
+    return value
+
+
+def close(step: Step, reason: str) -> None:
+    """Close the newest round, open or not, with the reason that people will read (I1).
+
+    An answer already out is seen as used, because the server moved on after it; one still in
+    store is superseded.
+    """
+    row = step.row
+    step.write(
+        """UPDATE input_round SET closed_reason = %s, closed_at = COALESCE(closed_at, %s),
+            status = CASE status WHEN 'OPEN' THEN 'CLOSED' ELSE status END
+        WHERE operation_id = %s AND number = %s AND status <> 'CLOSED'""",
+        [reason, step.now, row.id, row.round],
+    )
+    fate = {
+        None: None,
+        Delivery.STORED: Delivery.SUPERSEDED,
+        Delivery.PERMITTED: Delivery.USED,
+        Delivery.SENT: Delivery.USED,
+        Delivery.UNCERTAIN: Delivery.USED,
+    }.get(row.answer_delivery, row.answer_delivery)
+    _deliver(step, fate, used_at=step.now if fate == Delivery.USED else None)
+    step.set(round_open=False, round_deadline_at=None)
+
+
+def void_answers(step: Step) -> None:
+    """Close the round for a cancel: an answer without a permit never leaves (C11)."""
+    row = step.row
+    if row.round and row.state is State.INPUT_REQUIRED:
+        if row.answer_delivery == Delivery.STORED:
+            _deliver(step, Delivery.VOID)
+        close(step, "a cancel was requested")
+
+
+def _deliver(step: Step, delivery: str | None, **times: datetime | None) -> None:
+    if delivery is None or delivery == step.row.answer_delivery:
+        return
+    step.set(answer_delivery=str(delivery))
+    moments = {name: at for name, at in times.items() if at is not None}
+    step.write(
+        f"""UPDATE answer SET delivery = %s{"".join(f", {name} = %s" for name in moments)}
+        WHERE round_id = (SELECT id FROM input_round WHERE operation_id = %s AND number = %s)""",
+        [str(delivery), *moments.values(), step.row.id, step.row.round],
+    )
+
+
+def answer_round(
+    operation: str,
+    *,
+    round: int,
+    request_digest: str,
+    as_shown_digest: str,
+    form_id: uuid.UUID,
+    replies: Sequence[GivenReply],
+    by: str,
+    comment: str = "",
+    now: datetime,
+) -> Recorded:
+    """Store the first valid answer to a round and make it due for delivery (I3, I6).
+
+    Raises RoundGone, with who won, when it is not the first or not for this question.
+    """
+    if _recorded(operation, form_id):
+        return Recorded(operation=operation, round=round, again=True)
+
+    def change(step: Step) -> None:
+        fate = _fate(step, round, request_digest)
+        if fate is not None:
+            raise RoundGone(fate)
+        step.note(
+            "ANSWER_STORED",
+            detail={"round": round, "actions": [reply.action for reply in replies]},
+            round_open=False,
+            answer_delivery=Delivery.STORED.value,
+        )
+        step.write(
+            """UPDATE input_round SET status = 'ANSWERED', closed_at = %s
+            WHERE operation_id = %s AND number = %s""",
+            [now, operation, round],
+        )
+        step.write(
+            """INSERT INTO answer (id, round_id, by, at, replies, comment, as_shown_digest, delivery)
+            SELECT %s, id, %s, %s, %s, %s, %s, 'STORED' FROM input_round
+            WHERE operation_id = %s AND number = %s""",
+            [form_id, by, now, json.dumps([_stored(reply) for reply in replies]), comment]
+            + [as_shown_digest, operation, round],
+        )
+        step.wake()
+
+    perform(operation, change, now=now, actor=by)
+    return Recorded(operation=operation, round=round, again=False)
+
+
+def _stored(reply: GivenReply) -> dict[str, str | None]:
+    return {"key": reply.key, "action": reply.action, "content": reply.content}
+
+
+def _recorded(operation: str, form_id: uuid.UUID) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT EXISTS (SELECT FROM answer a JOIN input_round r ON r.id = a.round_id
+                WHERE a.id = %s AND r.operation_id = %s)""",
+            [form_id, operation],
+        )
+        return bool(cursor.fetchone()[0])
+
+
+def _fate(step: Step, number: int, request_digest: str) -> RoundFate | None:
+    """Return why the round cannot be answered, or None when it can."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT r.status, r.closed_reason, r.closed_at, r.deadline_at, r.request_digest,
+                a.by, a.at, a.replies::text
+            FROM input_round r LEFT JOIN answer a ON a.round_id = r.id
+            WHERE r.operation_id = %s AND r.number = %s""",
+            [step.row.id, number],
+        )
+        found = cursor.fetchone()
+    newest = step.row.round
+    if found is None:
+        return RoundFate(status="OTHER_ROUND", newest_round=newest)
+    status, reason, closed_at, deadline_at, digest, by, at, replies = found
+    if by is not None:
+        given = tuple(GivenReply(**reply) for reply in json.loads(replies))
+        return RoundFate(
+            status="ANSWERED", reason=reason, by=by, at=at, replies=given, newest_round=newest
+        )
+    if status == RoundStatus.EXPIRED or (status == RoundStatus.OPEN and step.now >= deadline_at):
+        return RoundFate(status="EXPIRED", reason=reason, at=deadline_at, newest_round=newest)
+    if status != RoundStatus.OPEN or step.row.state is not State.INPUT_REQUIRED:
+        return RoundFate(status="CLOSED", reason=reason, at=closed_at, newest_round=newest)
+    if digest != request_digest:
+        return RoundFate(status="CHANGED", newest_round=newest)
+    return None
+
+
+def expire_round(operation: str, *, ticket: Ticket, next_at: datetime, now: datetime) -> Moved:
+    """Close the form of a round whose deadline has passed; looking resumes (I2, I5)."""
+
+    def change(step: Step) -> None:
+        step.note("ROUND_EXPIRED", round_open=False, round_deadline_at=None)
+        step.write(
+            """UPDATE input_round SET status = 'EXPIRED', closed_at = %s,
+                closed_reason = 'nobody answered before the deadline'
+            WHERE operation_id = %s AND number = %s AND status = 'OPEN'""",
+            [now, operation, step.row.round],
+        )
+        step.due(next_at)
+
+    return perform(operation, change, now=now, ticket=ticket)
+
+
+class CannotExtend(StepError):
+    """The deadline cannot be moved there: past the task's ttl or the wait budget, or too late (I2)."""
+
+
+def extend_round(operation: str, *, round: int, until: datetime, by: str, now: datetime) -> Moved:
+    """Move the newest round's deadline; an expired round opens again. Raises CannotExtend."""
+
+    def change(step: Step) -> None:
+        row = step.row
+        ends = min(limit for limit in (row.budget_ends_at, row.task_expires_at) if limit is not None)
+        unanswered = row.state is State.INPUT_REQUIRED and row.answer_delivery is None
+        if round != row.round or not unanswered or not now < until <= ends:
+            raise CannotExtend(f"round {round} cannot be open until {until.isoformat()}")
+        step.note(
+            "ROUND_EXTENDED",
+            detail={"until": until.isoformat()},
+            round_open=True,
+            round_deadline_at=until,
+        )
+        step.write(
+            """UPDATE input_round SET status = 'OPEN', deadline_at = %s, closed_at = NULL,
+                closed_reason = '' WHERE operation_id = %s AND number = %s""",
+            [until, operation, round],
+        )
+
+    return perform(operation, change, now=now, actor=by)
+
+
+def open_round_page(operation: str, *, round: int, now: datetime) -> bool:
+    """Bring one look forward because an approver opened the round (I1). False: one was brought lately."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """WITH opened AS (
+                UPDATE input_round SET looked_at = %s
+                WHERE operation_id = %s AND number = %s AND status = 'OPEN'
+                    AND (looked_at IS NULL OR looked_at < %s)
+                RETURNING operation_id)
+            UPDATE due SET due_at = LEAST(due_at, %s), urgent = true
+            FROM opened WHERE due.operation_id = opened.operation_id""",
+            [now, operation, round, now - LOOK_GAP, now],
+        )
+        return cursor.rowcount > 0
+
+
+def claim_round(operation: str, *, round: int, by: str, now: datetime) -> Moved:
+    """Say who works on a round. A claim is a courtesy: it keeps nobody from answering."""
+    return _claim(operation, round, by=by, holder=by, now=now)
+
+
+def release_round(operation: str, *, round: int, by: str, now: datetime) -> Moved:
+    """Give a claimed round back."""
+    return _claim(operation, round, by=by, holder="", now=now)
+
+
+def _claim(operation: str, number: int, *, by: str, holder: str, now: datetime) -> Moved:
+    def change(step: Step) -> None:
+        step.note("ROUND_CLAIMED" if holder else "ROUND_RELEASED", detail={"round": number})
+        step.write(
+            """UPDATE input_round SET claimed_by = %s, claimed_at = %s
+            WHERE operation_id = %s AND number = %s AND status = 'OPEN'""",
+            [holder, now if holder else None, operation, number],
+        )
+
+    return perform(operation, change, now=now, actor=by)
+
+
+def answer_in_store(operation: str) -> tuple[Reply, ...]:
+    """Return the replies of the newest round's answer, as the adapter takes them."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT a.replies::text FROM operation o
+            JOIN input_round r ON r.operation_id = o.id AND r.number = o.round
+            JOIN answer a ON a.round_id = r.id WHERE o.id = %s""",
+            [operation],
+        )
+        found = cursor.fetchone()
+    return tuple(
+        Reply(
+            key=reply["key"],
+            action=Action(reply["action"]),
+            content=reply["content"].encode() if reply["content"] is not None else None,
+        )
+        for reply in (json.loads(found[0]) if found else ())
+    )
+
+
+def permit_answer(operation: str, *, permit: uuid.UUID, ticket: Ticket, now: datetime) -> Moved:
+    """Give leave to send the stored answer. Raises PermitDenied, StaleStep (I7, C11)."""
+
+    def change(step: Step) -> None:
+        stored = step.row.answer_delivery == Delivery.STORED
+        give(step, permit, PermitKind.ANSWER, allowed=stored and step.row.state is State.INPUT_REQUIRED)
+        _deliver(step, Delivery.PERMITTED)
+
+    return perform(operation, change, now=now, ticket=ticket)
+
+
+def answer_settled(
+    operation: str,
+    *,
+    permit: uuid.UUID,
+    delivery: Delivery,
+    why: str,
+    ticket: Ticket,
+    next_at: datetime,
+    now: datetime,
+    exchanges: Sequence[Any] = (),
+) -> Moved:
+    """Record how sending went: SENT, UNCERTAIN, or back to STORED when nothing left (I6, I7)."""
+
+    def change(step: Step) -> None:
+        settle(step, permit, "not_sent" if delivery is Delivery.STORED else "answered" if delivery is Delivery.SENT else "lost")
+        if step.row.answer_delivery != Delivery.PERMITTED:
+            raise RoundGone(RoundFate(status="CLOSED", newest_round=step.row.round))
+        step.note("ANSWER_" + delivery.value, detail={"why": why} if why else None)
+        _deliver(step, delivery, sent_at=None if delivery is Delivery.STORED else now)
+        step.due(next_at, urgent=True)
+
+    return perform(operation, change, now=now, ticket=ticket, actor=EXECUTOR, exchanges=exchanges)

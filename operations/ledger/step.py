@@ -1,0 +1,373 @@
+"""The one primitive through which every operation changes.
+
+`perform` locks the operation's row, checks the ticket, lets a function plan the change on a
+`Step`, and writes row, evidence and journal in one durable transaction. A change that is refused
+is journalled with what it carried, committed, and then raised (L5).
+
+Note [A commit whose answer was lost]
+When the connection breaks at COMMIT, nobody knows whether it happened (R9). Each call of `perform`
+has an id of its own that stands in its journal rows; after a lost connection the journal is asked
+for that id. Found: the change stands, and is read back. Not found: the same function runs again on
+a fresh read. So a planning function must depend on its arguments and on what it reads, never on
+having run before.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any
+
+from django.db import InterfaceError, OperationalError, connection, transaction
+
+from adapters.contract import Exchange
+from operations import announce
+from operations.machine import (
+    Event,
+    Standing,
+    StaleStep,
+    State,
+    StepError,
+    Ticket,
+    check_ticket,
+    step,
+)
+from operations.models import JournalKind
+
+EXECUTOR = "executor"
+MAX_RUNS = 5
+"""How often one change is tried again after a serialization failure or a lost connection."""
+
+log = logging.getLogger(__name__)
+
+
+class LedgerError(Exception):
+    """Abstract: the ledger could not take a call that belongs to no operation's journal."""
+
+
+class NoSuchOperation(LedgerError):
+    """There is no operation with this id."""
+
+
+class PermitDenied(StepError):
+    """No permit was given, so nothing may be sent. `why` says what stands against it (L4, O5)."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"no permit: {why}")
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """Where an operation stands after a change."""
+
+    operation: str
+    version: int
+    state: State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row(Standing):
+    """A standing with what only the ledger itself needs to write the change."""
+
+    client: str
+    call_node: str
+    request_digest: str
+    server_id: str
+    protocol: str
+    tool_id: int
+    tool_version: str
+    effect: str
+    effect_on_error: bool
+    answer_within_s: int
+    submits_open: bool
+    protocol_message: str
+    task_created_at: str
+    cancel_requested_by: str
+    cancel_settled_at: datetime | None
+    result_is_error: bool
+    result_task_id: str | None
+    evidence_count: int
+    disputed: bool
+
+
+_ELSEWHERE = {
+    "id": "o.id::text",
+    "epoch": "p.epoch",
+    "look": "COALESCE(d.look, o.look)",
+    "tool_version": "td.digest",
+    "effect": "t.effect",
+    "effect_on_error": "t.effect_on_error",
+    "answer_within_s": "t.answer_within_s",
+    "submits_open": "p.submits_open AND s.submits_open AND t.submits_open",
+}
+_COLUMNS = tuple(f.name for f in fields(Row))
+_READ = f"""
+    SELECT {", ".join(f"{_ELSEWHERE.get(name, f'o.{name}')}" for name in _COLUMNS)}
+    FROM operation o
+    JOIN protocol_version p ON p.version = o.protocol
+    JOIN server s ON s.slug = o.server_id
+    JOIN tool t ON t.id = o.tool_id
+    JOIN tool_descriptor td ON td.id = o.descriptor_id
+    LEFT JOIN due d ON d.operation_id = o.id
+    WHERE o.id = ANY(%s::uuid[])
+"""
+# FOR SHARE OF p: a raised epoch waits for the steps under way, and every later step sees it (O3).
+_LOCK = _READ + " ORDER BY o.id FOR UPDATE OF o FOR SHARE OF p"
+
+
+def _rows(sql: str, operations: Sequence[str]) -> dict[str, Row]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [list(operations)])
+        found = [dict(zip(_COLUMNS, values, strict=True)) for values in cursor.fetchall()]
+    return {row["id"]: Row(**{**row, "state": State(row["state"])}) for row in found}
+
+
+def read(operations: Sequence[str]) -> dict[str, Row]:
+    """Return the rows that exist, by id, without locking them."""
+    return _rows(_READ, operations)
+
+
+@dataclass(slots=True)
+class Step:
+    """One change being planned. Nothing reaches the database before `perform` writes it."""
+
+    row: Row
+    now: datetime
+    actor: str
+    id: uuid.UUID
+    ticket: Ticket | None
+    _writes: list[tuple[str, Sequence[Any]]] = field(default_factory=list)
+    _pending: dict[str, Any] = field(default_factory=dict)
+    _evidence: list[int] = field(default_factory=list)
+    _moved: bool = False
+
+    def move(self, event: Event, /, *, detail: Mapping[str, Any] | None = None, **columns: Any) -> None:
+        """Take one legal step; `columns` change with it. Raises IllegalStep."""
+        source, target = self.row.state, step(self.row.state, event)
+        if self._moved:
+            self._write_row()  # the database checks each step by itself
+        self._moved = True
+        columns = {"reason": "", **columns}
+        self._change(state=target, entered_at=self.now, version=self.row.version + 1, **columns)
+        self._journal(JournalKind.STEP, event.value, source, target, detail)
+
+    def note(self, what: str, /, *, detail: Mapping[str, Any] | None = None, **columns: Any) -> None:
+        """Record a change inside a state."""
+        self._change(version=self.row.version + 1, **columns)
+        self._journal(JournalKind.NOTE, what, self.row.state, self.row.state, detail)
+
+    def set(self, **columns: Any) -> None:
+        """Change columns that go with a step or a note of the same change."""
+        self._change(**columns)
+
+    def write(self, sql: str, params: Sequence[Any]) -> None:
+        """Write a row of another table in the same transaction."""
+        self._writes.append((sql, params))
+
+    def keep(self, exchanges: Sequence[Exchange]) -> None:
+        """Keep what was seen on the wire as evidence of the steps that follow (L7)."""
+        for seen in exchanges:
+            self.keep_raw(
+                kind="wire",
+                label=seen.label,
+                raw=seen.body,
+                request=seen.request,
+                http_status=seen.http_status,
+                media_type=seen.media_type,
+                complete=seen.complete,
+            )
+
+    def keep_raw(
+        self,
+        *,
+        kind: str,
+        label: str,
+        raw: bytes,
+        summary: str = "",
+        request: bytes = b"",
+        http_status: int | None = None,
+        media_type: str = "",
+        complete: bool = True,
+    ) -> None:
+        """Keep one piece of evidence; its digest is made from the raw bytes by the database."""
+        seq = self.row.evidence_count + 1
+        self._change(evidence_count=seq)
+        self._evidence.append(seq)
+        look = self.ticket.look if self.ticket else self.row.look
+        epoch = self.ticket.epoch if self.ticket else self.row.epoch
+        self.write(
+            """WITH e AS (
+                INSERT INTO evidence (operation_id, seq, at, kind, label, summary, epoch, look,
+                    http_status, media_type, complete, request, digest, size)
+                VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,
+                    encode(sha256(%s::bytea), 'hex'), octet_length(%s::bytea))
+                RETURNING id)
+            INSERT INTO evidence_payload (evidence_id, raw) SELECT id, %s FROM e""",
+            [self.row.id, seq, self.now, kind, label, summary, epoch, look, http_status]
+            + [media_type, complete, request, raw, raw, raw],
+        )
+
+    def due(self, at: datetime, *, urgent: bool = False, misses: int = 0) -> None:
+        """End the drive: give the lease back and come again at `at`.
+
+        A person may have asked for a look meanwhile; that wish stands, whatever `at` says.
+        """
+        self.write(
+            """UPDATE due SET lease_until = NULL, misses = %s, urgent = urgent OR %s,
+                due_at = CASE WHEN urgent THEN LEAST(due_at, %s) ELSE %s END
+            WHERE operation_id = %s""",
+            [misses, urgent, at, at, self.row.id],
+        )
+
+    def wake(self) -> None:
+        """Ask for a drive at once, in place of whatever was due; a running drive is not disturbed."""
+        self.write(
+            """INSERT INTO due (operation_id, server_id, due_at, urgent, look, misses)
+            VALUES (%s, %s, %s, true, %s, 0)
+            ON CONFLICT (operation_id)
+            DO UPDATE SET due_at = LEAST(due.due_at, EXCLUDED.due_at), urgent = true""",
+            [self.row.id, self.row.server_id, self.now, self.row.look],
+        )
+
+    def retire(self) -> None:
+        """Nobody needs to look any more."""
+        self.write("DELETE FROM due WHERE operation_id = %s", [self.row.id])
+
+    def refuse(self, error: StepError) -> None:
+        """Record a refused or stale change instead of a change."""
+        kind = JournalKind.STALE if isinstance(error, StaleStep) else JournalKind.REFUSED
+        name = type(error).__name__
+        self._journal(kind, name, self.row.state, self.row.state, error.detail())
+
+    def _change(self, **columns: Any) -> None:
+        self._pending.update(columns)
+        own = {name: value for name, value in columns.items() if name in _COLUMNS}
+        self.row = replace(self.row, **own)
+
+    def _write_row(self) -> None:
+        if not self._pending:
+            return
+        names = ", ".join(f"{name} = %s" for name in self._pending)
+        self.write(f"UPDATE operation SET {names} WHERE id = %s", [*self._pending.values(), self.row.id])
+        self._pending = {}
+
+    def _journal(
+        self, kind: str, event: str, source: str, target: str, detail: Mapping[str, Any] | None
+    ) -> None:
+        row, ticket = self.row, self.ticket
+        self.write(
+            """INSERT INTO journal (operation_id, at, kind, event, source, target, version, epoch,
+                cancel_generation, round, look, actor, detail, evidence_seqs, step)
+            VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)""",
+            [row.id, self.now, kind, event, source, target, row.version]
+            + [ticket.epoch if ticket else row.epoch]
+            + [ticket.cancel_generation if ticket else row.cancel_generation]
+            + [ticket.round if ticket else row.round, ticket.look if ticket else row.look]
+            + [self.actor, json.dumps(detail or {}), list(self._evidence), self.id],
+        )
+
+    def flush(self) -> None:
+        """Write everything, in order. The operation's row comes last and so sees its journal."""
+        self._write_row()
+        with connection.cursor() as cursor:
+            for sql, params in self._writes:
+                cursor.execute(sql, params)
+
+
+Change = Callable[[Step], None]
+
+
+def perform(
+    operation: str,
+    change: Change,
+    *,
+    now: datetime,
+    actor: str = EXECUTOR,
+    ticket: Ticket | None = None,
+    exchanges: Sequence[Exchange] = (),
+    beside: Mapping[str, Change] | None = None,
+) -> Moved:
+    """Plan and write one change of an operation, as one durable transaction.
+
+    `exchanges` are kept as evidence whether the change is taken, refused or stale (P6).
+    `beside` changes other operations in the same transaction; rows are locked in id order.
+
+    Raises NoSuchOperation, and every StepError that `change` or the ticket raises, after it has
+    been journalled and committed.
+    """
+    call = uuid.uuid4()
+    for run in range(MAX_RUNS):
+        try:
+            moved, error = _transact(operation, change, beside or {}, call, now, actor, ticket, exchanges)
+            break
+        except (OperationalError, InterfaceError):
+            if run == MAX_RUNS - 1:
+                raise
+            connection.close()
+            kept = _read_back(operation, call)
+            if kept is not None:
+                moved, error = kept, None
+                break
+    if error is None:
+        announce.moved(moved.operation, moved.version)
+        return moved
+    log.info("refused", extra={"operation": operation, "why": str(error)})
+    raise error
+
+
+def _transact(
+    operation: str,
+    change: Change,
+    beside: Mapping[str, Change],
+    call: uuid.UUID,
+    now: datetime,
+    actor: str,
+    ticket: Ticket | None,
+    exchanges: Sequence[Exchange],
+) -> tuple[Moved, StepError | None]:
+    with transaction.atomic(durable=True):
+        rows = _rows(_LOCK, [operation, *beside])
+        if operation not in rows:
+            raise NoSuchOperation(operation)
+        first, error = _plan(Step(rows[operation], now, actor, call, ticket), change, exchanges)
+        first.flush()
+        for other, its_change in beside.items() if error is None else ():
+            second = Step(rows[other], now, actor, call, None)
+            its_change(second)
+            second.flush()
+    row = first.row
+    return Moved(operation=row.id, version=row.version, state=row.state), error
+
+
+def _plan(blank: Step, change: Change, exchanges: Sequence[Exchange]) -> tuple[Step, StepError | None]:
+    """Plan the change; on a refusal keep only the evidence and the refusal's own journal row."""
+    planned = replace(blank, _writes=[], _pending={}, _evidence=[])
+    planned.keep(exchanges)
+    try:
+        if planned.ticket is not None:
+            check_ticket(planned.row, planned.ticket)
+        change(planned)
+    except StepError as error:
+        refused = replace(blank, _writes=[], _pending={}, _evidence=[])
+        refused.keep(exchanges)
+        refused.refuse(error)
+        return refused, error
+    return planned, None
+
+
+def _read_back(operation: str, call: uuid.UUID) -> Moved | None:
+    """Return where the call left the operation if its commit did happen, else None."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT o.version, o.state FROM operation o
+            WHERE o.id = %s AND EXISTS (
+                SELECT FROM journal j WHERE j.step = %s AND j.kind IN ('STEP', 'NOTE'))""",
+            [operation, call],
+        )
+        found = cursor.fetchone()
+    return Moved(operation=operation, version=found[0], state=State(found[1])) if found else None

@@ -1,0 +1,131 @@
+"""Looks at a fetched result before it may be accepted (R2).
+
+Pure: bytes in, findings out. A finding is a sentence for a person; no finding means that the
+result may go to its call node.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
+
+import jsonschema
+import referencing
+from jsonschema.exceptions import SchemaError, ValidationError
+from jsonschema.validators import Draft202012Validator
+
+from adapters import strictjson
+from adapters.contract import Json
+
+MAX_BYTES = 4_000_000
+MAX_FINDINGS = 10
+KINDS = frozenset({"text", "image", "audio", "resource", "resource_link"})
+SCHEMES = frozenset({"https", "http", "data"})
+
+_SECRETS = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36,}\b|\bxox[abp]-[A-Za-z0-9-]{20,}\b"
+)
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
+
+
+def inspect(
+    raw: bytes, *, schema: object, is_error: bool, named: str | None, task_id: str | None
+) -> tuple[str, ...]:
+    """Return what stands against accepting this result, at most MAX_FINDINGS sentences.
+
+    `schema` is the output schema of the descriptor version the call was made with, or None;
+    a tool's own error is not held against it (R7). `named` is the task the result says it
+    belongs to.
+    """
+    if len(raw) > MAX_BYTES:
+        return (f"the result has {len(raw)} bytes; at most {MAX_BYTES} are accepted",)
+    try:
+        value = strictjson.parse(raw)
+    except strictjson.BadJson as error:
+        return (f"the result is not strict JSON: {error}",)
+    findings: list[str] = []
+    if named is not None and named != task_id:
+        findings.append("the result names another task than the one it was fetched for")
+    findings += _texts(value)
+    if not is_error:
+        findings += _shape(value)
+        if schema is not None:
+            findings += _structured(value, schema)
+    return tuple(findings[:MAX_FINDINGS])
+
+
+def violations(schema: object, value: Json) -> tuple[str, ...]:
+    """Return how `value` breaks a JSON Schema 2020-12, in words. A `$ref` never leaves the schema.
+
+    A schema that cannot be used is a finding of its own, never an exception.
+    """
+    if not isinstance(schema, dict):
+        return ("the schema is not an object",)
+    try:
+        Draft202012Validator.check_schema(schema)
+        validator = Draft202012Validator(schema, registry=referencing.Registry())
+        return tuple(_sentence(error) for error, _ in zip(validator.iter_errors(value), range(MAX_FINDINGS)))
+    except SchemaError as error:
+        return (f"the schema cannot be used: {error.message}",)
+    except (referencing.exceptions.Unresolvable, jsonschema.exceptions.UnknownType):
+        return ("the schema cannot be used: it refers to something outside itself",)
+    except (RecursionError, re.error, TypeError, ValueError, OverflowError) as error:
+        return (f"the schema cannot be used: {type(error).__name__}",)
+
+
+def _sentence(error: ValidationError) -> str:
+    place = "/".join(str(part) for part in error.absolute_path) or "the value"
+    return f"{place}: {error.message[:300]}"
+
+
+def _shape(value: Json) -> list[str]:
+    if not isinstance(value, dict):
+        return ["the result is not an object"]
+    content = value.get("content")
+    if not isinstance(content, list):
+        return ["the result has no content list"]
+    return [
+        f"content {place} has the unknown kind {kind!r}"
+        for place, item in enumerate(content)
+        if (kind := item.get("type") if isinstance(item, dict) else None) not in KINDS
+    ]
+
+
+def _structured(value: Json, schema: object) -> list[str]:
+    if not isinstance(value, dict) or not isinstance(value.get("structuredContent"), dict):
+        return ["the tool promises structured content and the result has none"]
+    return [f"structured content, {found}" for found in violations(schema, value["structuredContent"])]
+
+
+def _links(text: str) -> str | None:
+    try:
+        scheme = urlsplit(text.strip()).scheme.lower()
+    except ValueError:
+        return "a link that cannot be read"
+    return None if not scheme or scheme in SCHEMES else f"a link with the scheme {scheme!r}"
+
+
+def _text(text: str) -> str | None:
+    if _CONTROL.search(text):
+        return "control or direction characters in a text"
+    if _SECRETS.search(text):
+        return "what looks like a secret key"
+    return None
+
+
+def _strings(value: Json, key: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item, key)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _strings(item, name)
+
+
+def _texts(value: Json) -> list[str]:
+    checks: dict[str, Callable[[str], str | None]] = {"uri": _links, "url": _links, "href": _links}
+    found = {checks.get(key, _text)(text) or _text(text) for key, text in _strings(value)}
+    return sorted(f"the result contains {what}" for what in found if what)

@@ -1,0 +1,43 @@
+"""When to look again, and how far apart requests leave. Pure arithmetic."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timedelta
+
+LATE = timedelta(milliseconds=50)
+"""A request that misses its moment by more than this takes another."""
+_MARGIN = 1.1
+"""Of a window of one second: room for LATE and for jitter between sender and server."""
+_JITTER = 0.2
+_MAX_DOUBLINGS = 10
+
+
+def slot_gap(max_qps: float) -> timedelta:
+    """Return the distance of two send moments at which no second sees more than `max_qps` requests."""
+    return timedelta(seconds=_MARGIN / max_qps)
+
+
+def next_look(
+    now: datetime,
+    *,
+    poll_ms: int | None,
+    floor_ms: int,
+    cap_ms: int,
+    misses: int,
+    chance: random.Random,
+) -> datetime:
+    """Return when to look again.
+
+    The server's suggestion and the profile's floor are floors; misses double the interval up to
+    the cap; jitter only adds (P1). A suggestion above the cap stands: it is the server's own.
+    """
+    floor = max(poll_ms or 0, floor_ms)
+    interval = max(floor, min(cap_ms, floor * 2 ** min(misses, _MAX_DOUBLINGS)))
+    return now + timedelta(milliseconds=interval * (1 + _JITTER * chance.random()))
+
+
+def retry_at(now: datetime, *, misses: int, cap_ms: int, chance: random.Random) -> datetime:
+    """Return when to try again what could not be sent: from one second, doubling, to the cap."""
+    wait = min(cap_ms, 1000 * 2 ** min(misses, _MAX_DOUBLINGS))
+    return now + timedelta(milliseconds=wait * (1 + _JITTER * chance.random()))

@@ -1,0 +1,266 @@
+"""The list of operations: pages, counts, search by any id, measured odds of a cancel.
+
+Note [One slice a state]
+"Open" is nine states. Asked for as one condition, PostgreSQL would read every open row and sort. So each state gives
+its own newest slice from its own index range, and the slices are merged: a page costs the same out of a million.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.db import connection
+from django.db.models import Q, QuerySet
+
+from operations.machine import FINAL, Outcome, State
+from operations.models import Operation, Receipt, Round, Server, Tool
+from operations.queries import CAP, PAGE, Cursor
+
+OPEN = tuple(state for state in State if state not in FINAL)
+ATTENTION = (State.INPUT_REQUIRED, State.SUBMISSION_UNKNOWN, State.NOT_FOUND_SAFE, State.UNKNOWN)
+_HEX = re.compile(r"^[0-9a-f]{6,32}$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """What a list is narrowed to. Empty means "any"."""
+
+    states: tuple[State, ...] = ()
+    server: str = ""
+    tool: str = ""
+    client: str = ""
+    principal: str = ""
+
+    @property
+    def is_plain(self) -> bool:
+        """True: nothing but the states narrows the list."""
+        return not (self.server or self.tool or self.client or self.principal)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One operation in a list."""
+
+    id: str
+    state: State
+    reason: str
+    outcome: str
+    title: str
+    tool: str
+    server: str
+    client: str
+    call_node: str
+    principal: str
+    protocol_status: str
+    created_at: datetime
+    entered_at: datetime
+    budget_ends_at: datetime
+    round: int
+    round_deadline_at: datetime | None
+    cancel_requested_at: datetime | None
+    cancel_stated: bool
+    due_at: datetime | None
+    rounds_opened_at: tuple[datetime, ...]
+
+    @property
+    def is_final(self) -> bool:
+        """True: it has its receipt."""
+        return self.state in FINAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page of rows, newest first."""
+
+    rows: tuple[Row, ...]
+    after: Cursor | None
+    """Where the next page starts; None on the last one."""
+
+
+def find(narrow: Filter, *, after: Cursor | None = None, limit: int = PAGE) -> Page:
+    """Return one page of the operations that fit, newest first. 3 queries."""
+    base = _narrowed(narrow)
+    if after is not None:
+        base = base.filter(
+            Q(created_at__lt=after.at) | Q(created_at=after.at, id__lt=after.id),
+            created_at__lte=after.at,
+        )
+    found = list(_newest(base, narrow.states, limit + 1))
+    keys, more = found[:limit], len(found) > limit
+    rows = _rows([key for _, key in keys])
+    last = Cursor(at=keys[-1][0], id=keys[-1][1]) if more else None
+    return Page(rows=rows, after=last)
+
+
+def _narrowed(narrow: Filter) -> QuerySet[Operation]:
+    found = Operation.objects.order_by("-created_at", "-id")
+    if narrow.server:
+        found = found.filter(server=narrow.server)
+    if narrow.tool:
+        found = found.filter(tool__name=narrow.tool)
+    if narrow.client:
+        found = found.filter(client=narrow.client)
+    if narrow.principal:
+        found = found.filter(principal=narrow.principal)
+    return found
+
+
+def _newest(base: QuerySet[Operation], states: Sequence[State], limit: int) -> Sequence[tuple[datetime, uuid.UUID]]:
+    """Return (created_at, id) of the newest rows. See Note [One slice a state]."""
+    if not states:
+        return list(base.values_list("created_at", "id")[:limit])
+    slices = [base.filter(state=state).values_list("created_at", "id")[:limit] for state in states]
+    if len(slices) == 1:
+        return list(slices[0])
+    merged = slices[0].union(*slices[1:], all=True).order_by("-created_at", "-id")
+    return list(merged[:limit])
+
+
+def _rows(ids: Sequence[uuid.UUID]) -> tuple[Row, ...]:
+    if not ids:
+        return ()
+    found = (
+        Operation.objects.filter(id__in=ids)
+        .select_related("tool", "descriptor", "receipt", "due")
+        .defer(
+            "arguments", "descriptor__raw", "descriptor__input_schema", "descriptor__output_schema", "receipt__result"
+        )
+    )
+    opened: dict[uuid.UUID, list[datetime]] = {}
+    for operation, at in (
+        Round.objects.filter(operation__in=ids).order_by("number").values_list("operation_id", "opened_at")
+    ):
+        opened.setdefault(operation, []).append(at)
+    by_id = {row.id: _row(row, tuple(opened.get(row.id, ()))) for row in found}
+    return tuple(by_id[key] for key in ids if key in by_id)
+
+
+def _row(row: Operation, opened: tuple[datetime, ...]) -> Row:
+    receipt = getattr(row, "receipt", None)
+    due = getattr(row, "due", None)
+    return Row(
+        id=str(row.id),
+        state=State(row.state),
+        reason=row.reason,
+        outcome=receipt.outcome if receipt else "",
+        title=row.descriptor.title or row.tool.name,
+        tool=row.tool.name,
+        server=row.server_id,
+        client=row.client,
+        call_node=row.call_node,
+        principal=row.principal,
+        protocol_status=row.protocol_status,
+        created_at=row.created_at,
+        entered_at=row.entered_at,
+        budget_ends_at=row.budget_ends_at,
+        round=row.round,
+        round_deadline_at=row.round_deadline_at if row.round_open else None,
+        cancel_requested_at=row.cancel_requested_at,
+        cancel_stated=row.cancel_stated,
+        due_at=due.due_at if due else None,
+        rounds_opened_at=opened,
+    )
+
+
+def count_states() -> Mapping[State, int]:
+    """Count the operations in each state, each count capped. 1 query over one index."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT s.state, (SELECT count(*) FROM (
+                SELECT 1 FROM operation o WHERE o.state = s.state LIMIT %s) AS some)
+            FROM unnest(%s::text[]) AS s(state)""",
+            [CAP, [state.value for state in State]],
+        )
+        return {State(state): count for state, count in cursor.fetchall()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What the filters can be set to."""
+
+    servers: tuple[str, ...]
+    tools: tuple[str, ...]
+
+
+def choices() -> Choices:
+    """Return the names that a list can be narrowed to. 2 queries."""
+    servers = Server.objects.order_by("slug").values_list("slug", flat=True)
+    tools = Tool.objects.order_by("name").values_list("name", flat=True).distinct()
+    return Choices(servers=tuple(servers), tools=tuple(tools))
+
+
+def find_by_any_id(text: str) -> tuple[Row, ...]:
+    """Return the operations with this id of any kind, newest first, at most a page. 4 queries.
+
+    Any id: of the operation (its first six or more digits will do), its task, its call node, its key, its receipt (A4).
+    """
+    text = text.strip()
+    if not text:
+        return ()
+    known = Q(submission_key=text) | Q(call_node=text) | Q(task_id=text)
+    digits = text.lower().replace("-", "")
+    if _HEX.fullmatch(digits):
+        low, high = uuid.UUID(hex=digits.ljust(32, "0")), uuid.UUID(hex=digits.ljust(32, "f"))
+        receipts = Receipt.objects.filter(id__range=(low, high)).values_list("operation_id", flat=True)[:PAGE]
+        known |= Q(id__range=(low, high)) | Q(id__in=list(receipts))
+    ids = Operation.objects.filter(known).order_by("-created_at", "-id").values_list("id", flat=True)[:PAGE]
+    return _rows(list(ids))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Odds:
+    """How cancels of one tool ended, measured."""
+
+    days: int
+    cancelled: int
+    finished: int
+    """The work ended first and was accepted."""
+    person: int
+    """A person had to look, or has to still."""
+    pending: int
+    median: timedelta | None
+    """Half of those that ended cancelled had done so within this time of the press."""
+    slowest: timedelta | None
+    total: int = field(default=0)
+
+
+def cancel_odds(tool: str, *, server: str, now: datetime, days: int = 30) -> Odds:
+    """Measure how the cancels of one tool went in the last days. 1 query."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT
+                count(*) FILTER (WHERE r.outcome = %(cancelled)s),
+                count(*) FILTER (WHERE r.outcome IN (%(success)s, %(tool_error)s)),
+                count(*) FILTER (WHERE r.outcome IS NOT NULL AND r.outcome NOT IN
+                    (%(cancelled)s, %(success)s, %(tool_error)s) OR r.outcome IS NULL AND o.state = %(unknown)s),
+                count(*) FILTER (WHERE r.outcome IS NULL AND o.state <> %(unknown)s),
+                percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM r.at - o.cancel_requested_at))
+                    FILTER (WHERE r.outcome = %(cancelled)s),
+                max(extract(epoch FROM r.at - o.cancel_requested_at)) FILTER (WHERE r.outcome = %(cancelled)s)
+            FROM operation o JOIN tool t ON t.id = o.tool_id LEFT JOIN receipt r ON r.operation_id = o.id
+            WHERE t.server_id = %(server)s AND t.name = %(tool)s AND o.cancel_requested_at >= %(since)s""",
+            {
+                "cancelled": Outcome.CANCELLED,
+                "success": Outcome.SUCCESS,
+                "tool_error": Outcome.TOOL_ERROR,
+                "unknown": State.UNKNOWN,
+                "server": server,
+                "tool": tool,
+                "since": now - timedelta(days=days),
+            },
+        )
+        cancelled, finished, person, pending, median, slowest = cursor.fetchone()
+    return Odds(
+        days=days,
+        cancelled=cancelled,
+        finished=finished,
+        person=person,
+        pending=pending,
+        median=None if median is None else timedelta(seconds=float(median)),
+        slowest=None if slowest is None else timedelta(seconds=float(slowest)),
+        total=cancelled + finished + person,
+    )

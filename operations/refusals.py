@@ -1,0 +1,112 @@
+"""What the database itself refuses, as SQL made from the machine's table (L5, L7).
+
+A migration runs `install()`. When the table changes, the next migration runs it again; a test
+compares what the database holds with `machine.TRANSITIONS`.
+"""
+
+from __future__ import annotations
+
+from operations.machine import FINAL, edges
+
+APPEND_ONLY = ("evidence", "evidence_payload", "journal", "receipt", "tool_descriptor")
+FIXED = (
+    "client",
+    "call_node",
+    "submission_key",
+    "request_digest",
+    "arguments",
+    "created_at",
+    "server_id",
+    "tool_id",
+    "descriptor_id",
+    "protocol",
+)
+"""Columns of an operation that never change: what it is."""
+RISING = ("cancel_generation", "round", "sends", "sends_disproved", "evidence_count", "version")
+"""Columns of an operation that never fall."""
+
+
+def pairs() -> tuple[str, ...]:
+    """Return every legal `source>target`, sorted."""
+    return tuple(sorted({f"{source}>{target}" for source, _, target in edges()}))
+
+
+def install() -> str:
+    """Return the SQL that makes every function and trigger, replacing older ones."""
+    return "\n".join([_append_only(), _operation_guard(), _final_has_receipt(), _receipt_is_final()])
+
+
+def _append_only() -> str:
+    function = """
+CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '% is append-only: % refused', TG_TABLE_NAME, TG_OP USING ERRCODE = 'check_violation';
+END $$;"""
+    triggers = [
+        f"""
+CREATE OR REPLACE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE ON {table}
+    FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE OR REPLACE TRIGGER {table}_no_truncate BEFORE TRUNCATE ON {table}
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();"""
+        for table in APPEND_ONLY
+    ]
+    return function + "".join(triggers)
+
+
+def _operation_guard() -> str:
+    legal = ", ".join(f"'{pair}'" for pair in pairs())
+    fixed = " OR ".join(f"NEW.{name} IS DISTINCT FROM OLD.{name}" for name in FIXED)
+    falling = " OR ".join(f"NEW.{name} < OLD.{name}" for name in RISING)
+    return f"""
+CREATE OR REPLACE FUNCTION guard_operation() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        RAISE EXCEPTION 'operations are never deleted' USING ERRCODE = 'check_violation';
+    END IF;
+    IF NEW.state <> OLD.state AND NOT (OLD.state || '>' || NEW.state) = ANY(ARRAY[{legal}]) THEN
+        RAISE EXCEPTION 'no legal step from % to %', OLD.state, NEW.state
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'operation_legal_step';
+    END IF;
+    IF {fixed} THEN
+        RAISE EXCEPTION 'what an operation is never changes' USING ERRCODE = 'check_violation';
+    END IF;
+    IF {falling} THEN
+        RAISE EXCEPTION 'a counter of an operation never falls' USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER operation_guard BEFORE UPDATE OR DELETE ON operation
+    FOR EACH ROW EXECUTE FUNCTION guard_operation();"""
+
+
+def _final_has_receipt() -> str:
+    final = ", ".join(f"'{state}'" for state in sorted(FINAL))
+    return f"""
+CREATE OR REPLACE FUNCTION final_has_receipt() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM receipt r JOIN outbox o ON o.receipt_id = r.id WHERE r.operation_id = NEW.id) THEN
+        RAISE EXCEPTION 'a final state needs a receipt and an outbox row'
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'final_has_receipt';
+    END IF;
+    RETURN NULL;
+END $$;
+DROP TRIGGER IF EXISTS operation_final_has_receipt ON operation;
+CREATE CONSTRAINT TRIGGER operation_final_has_receipt AFTER INSERT OR UPDATE OF state ON operation
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.state IN ({final}))
+    EXECUTE FUNCTION final_has_receipt();"""
+
+
+def _receipt_is_final() -> str:
+    final = ", ".join(f"'{state}'" for state in sorted(FINAL))
+    return f"""
+CREATE OR REPLACE FUNCTION receipt_is_final() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM operation o WHERE o.id = NEW.operation_id AND o.state IN ({final})) THEN
+        RAISE EXCEPTION 'a receipt needs an operation in a final state'
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'receipt_is_final';
+    END IF;
+    RETURN NULL;
+END $$;
+DROP TRIGGER IF EXISTS receipt_operation_is_final ON receipt;
+CREATE CONSTRAINT TRIGGER receipt_operation_is_final AFTER INSERT ON receipt
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION receipt_is_final();"""

@@ -1,0 +1,228 @@
+"""Servers come in here: register, test the connection, negotiate, and say what a call of each tool will be.
+
+Negotiation starts no work. It is asked before any submit and kept with its time (N1). What a server, a tool or we
+ourselves did not declare is not assumed to exist, each one by itself (N2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from asgiref.sync import async_to_sync, sync_to_async
+
+from adapters import addresses, http, registry
+from adapters.contract import (
+    AdapterError,
+    BrokenPeer,
+    Endpoint,
+    Lookup,
+    MaybeSent,
+    Negotiation,
+    NotSent,
+    Refused,
+    Stability,
+    TaskSupport,
+    Throttled,
+    WrongProtocol,
+)
+from operations import ledger
+from operations.ledger import NewServer
+from operations.queries.servers import ServerAddress, ToolView, server_address, tools_of
+
+Clock = Callable[[], datetime]
+ConnectionsFor = Callable[[], http.Connections]
+
+
+class CannotRegister(Exception):
+    """The profile cannot work as it is; the message says what to change. Nothing was stored."""
+
+
+class CannotNegotiate(Exception):
+    """The server brought no capabilities; `advice` says what an admin can do. What was known before still holds."""
+
+    def __init__(self, reason: str, *, advice: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.advice = advice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutlook:
+    """What a call of one tool will be."""
+
+    tool: str
+    task_support: str
+    callable: bool
+    """False: a call is refused before a byte of it is sent."""
+    what_happens: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOutlook:
+    """What a server turned out to be."""
+
+    server: str
+    server_name: str
+    server_version: str
+    protocol_version: str
+    release: str
+    stability: str
+    creates_tasks: bool
+    cancels_tasks: bool
+    lists_tasks: bool
+    tools: tuple[ToolOutlook, ...]
+
+
+def protocols() -> tuple[str, ...]:
+    """Return every protocol version that a server can be registered with."""
+    return registry.versions()
+
+
+def register(server: NewServer) -> None:
+    """Store the profile of a server; it offers no tools before it was negotiated with.
+
+    Raises CannotRegister.
+    """
+    if server.protocol not in registry.versions():
+        raise CannotRegister(f"no adapter speaks {server.protocol!r}; there are: {', '.join(registry.versions())}")
+    if server.lookup not in {lookup.value for lookup in Lookup}:
+        raise CannotRegister(f"{server.lookup!r} is no kind of lookup")
+    if problem := addresses.url_problem(server.url):
+        raise CannotRegister(f"{server.url!r}: {problem}")
+    if server.max_qps <= 0:
+        raise CannotRegister("a server that may be asked nothing cannot be looked after: max QPS must be above 0")
+    ledger.register_protocol(server.protocol, release=registry.releases(server.protocol)[-1])
+    ledger.register_server(server)
+
+
+def negotiate(
+    slug: str, *, clock: Clock, environ: Mapping[str, str], connections_for: ConnectionsFor = http.Connections
+) -> ServerOutlook:
+    """Ask a registered server what it is and offers, keep that, and say what it means.
+
+    `environ` holds the credentials; `connections_for` makes the way to the network, and a test puts its own in.
+    Takes send slots of the server like every other request (P2). Raises ledger.NoSuchServer, CannotNegotiate.
+    """
+    server = _address(slug)
+    negotiation = _asked(server, clock=clock, environ=environ, connections_for=connections_for)
+    ledger.save_negotiation(slug, negotiation, now=clock())
+    return _outlook(server, negotiation, known={tool.name: tool for tool in tools_of(slug)})
+
+
+def test_connection(
+    slug: str, *, clock: Clock, environ: Mapping[str, str], connections_for: ConnectionsFor = http.Connections
+) -> ServerOutlook:
+    """Ask as `negotiate` does, but keep nothing. Raises the same."""
+    server = _address(slug)
+    negotiation = _asked(server, clock=clock, environ=environ, connections_for=connections_for)
+    return _outlook(server, negotiation, known={tool.name: tool for tool in tools_of(slug)})
+
+
+# pytest collects what is called test_*, also where a test only imports it.
+test_connection.__test__ = False  # type: ignore[attr-defined]
+
+
+def credential(ref: str, *, environ: Mapping[str, str]) -> str | None:
+    """Return the Authorization value that a profile refers to; None for a profile without one.
+
+    Raises CannotNegotiate when the variable is not set: a request without its credential must not be sent.
+    """
+    if not ref:
+        return None
+    if not (value := environ.get(ref, "").strip()):
+        raise CannotNegotiate(
+            f"the environment variable {ref} is not set", advice="Set it for the processes of Longcall, and try again."
+        )
+    return value
+
+
+def _address(slug: str) -> ServerAddress:
+    server = server_address(slug)
+    if server is None:
+        raise ledger.NoSuchServer(f"no server {slug!r} is registered")
+    return server
+
+
+def _asked(
+    server: ServerAddress, *, clock: Clock, environ: Mapping[str, str], connections_for: ConnectionsFor
+) -> Negotiation:
+    endpoint = Endpoint(
+        url=server.url,
+        credential=credential(server.credential_ref, environ=environ),
+        allow_private=server.allow_private,
+    )
+    adapter = registry.adapter(server.protocol_version, server.release)
+
+    async def ask() -> Negotiation:
+        connections = connections_for()
+        try:
+            return await adapter.negotiate(connections.wire(endpoint, gate=_gate(server.slug, clock), clock=clock))
+        finally:
+            await connections.aclose()
+
+    try:
+        # A loop of its own, for this one conversation; the ledger's steps run in the thread of the caller.
+        return async_to_sync(ask)()
+    except AdapterError as error:
+        raise CannotNegotiate(error.reason, advice=_advice(error)) from error
+
+
+def _gate(slug: str, clock: Clock) -> Callable[[], Awaitable[None]]:
+    async def wait_for_slot() -> None:
+        slot = await sync_to_async(ledger.reserve_slot)(slug, now=clock())
+        await asyncio.sleep(max(0.0, (slot - clock()).total_seconds()))
+
+    return wait_for_slot
+
+
+def _advice(error: AdapterError) -> str:
+    match error:
+        case NotSent() | MaybeSent():
+            return "Check the URL, the network, and whether a private address must be allowed."
+        case Refused():
+            return "Check the credential and the path of the URL."
+        case Throttled():
+            return "Wait, or lower the server's max QPS."
+        case WrongProtocol() | BrokenPeer():
+            return "Check that the server speaks the protocol version it was registered with."
+        case _:
+            return "Try again."
+
+
+def _outlook(server: ServerAddress, negotiation: Negotiation, *, known: Mapping[str, ToolView]) -> ServerOutlook:
+    capabilities = negotiation.capabilities
+    promises = registry.adapter(server.protocol_version, server.release).promises
+    limits = {name: tool.sync_limit_s for name, tool in known.items()}
+    return ServerOutlook(
+        server=server.slug,
+        server_name=capabilities.server_name,
+        server_version=capabilities.server_version,
+        protocol_version=server.protocol_version,
+        release=server.release,
+        stability=Stability(promises.stability).value,
+        creates_tasks=capabilities.creates_tasks,
+        cancels_tasks=capabilities.cancels_tasks,
+        lists_tasks=capabilities.lists_tasks,
+        tools=tuple(
+            _tool_outlook(
+                tool.name, tool.task_support, creates_tasks=capabilities.creates_tasks, limit_s=limits.get(tool.name)
+            )
+            for tool in negotiation.tools
+        ),
+    )
+
+
+def _tool_outlook(name: str, support: TaskSupport, *, creates_tasks: bool, limit_s: int | None) -> ToolOutlook:
+    if creates_tasks and support is not TaskSupport.FORBIDDEN:
+        can, what = True, "runs as a task: submitted, looked after, and fetched when it has ended"
+    elif limit_s is not None:
+        can, what = True, f"runs at once, under its published limit of {limit_s} s"
+    elif support is TaskSupport.REQUIRED:
+        can, what = False, "refused: the tool wants a task, and the server does not offer tasks"
+    else:
+        who = "this tool" if creates_tasks else "the server"
+        can, what = False, f"refused: {who} does not offer tasks, and no synchronous limit is registered for it"
+    return ToolOutlook(tool=name, task_support=support.value, callable=can, what_happens=what)
