@@ -1,6 +1,6 @@
 """Every address of the site."""
 
-from django.urls import URLPattern, URLResolver, path
+from django.urls import URLPattern, URLResolver, include, path
 
 from console.api import health
 from console.views import home
@@ -12,5 +12,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("places/", home.places, name="places"),
     path("preferences/", home.remember, name="preferences"),
     path("livez", health.livez, name="livez"),
+    path("api/v1/", include("console.api.urls")),
     path("readyz", health.readyz, name="readyz"),
 ]

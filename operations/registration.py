@@ -1,4 +1,4 @@
-"""Servers come in here: register, test the connection, negotiate, and say what a call of each tool will be.
+"""Servers come in here: register, try the connection, negotiate, and say what a call of each tool will be.
 
 Negotiation starts no work. It is asked before any submit and kept with its time (N1). What a server, a tool or we
 ourselves did not declare is not assumed to exist, each one by itself (N2).
@@ -112,17 +112,13 @@ def negotiate(
     return _outlook(server, negotiation, known={tool.name: tool for tool in tools_of(slug)})
 
 
-def test_connection(
+def try_connection(
     slug: str, *, clock: Clock, environ: Mapping[str, str], connections_for: ConnectionsFor = http.Connections
 ) -> ServerOutlook:
     """Ask as `negotiate` does, but keep nothing. Raises the same."""
     server = _address(slug)
     negotiation = _asked(server, clock=clock, environ=environ, connections_for=connections_for)
     return _outlook(server, negotiation, known={tool.name: tool for tool in tools_of(slug)})
-
-
-# pytest collects what is called test_*, also where a test only imports it.
-test_connection.__test__ = False  # type: ignore[attr-defined]
 
 
 def credential(ref: str, *, environ: Mapping[str, str]) -> str | None:

@@ -149,6 +149,21 @@ def _translated(error: Exception) -> Problem | None:
         case ScopeMissing(scope=scope):
             challenge = f'Bearer error="insufficient_scope", scope="{scope.value}"'
             return Problem("scope-missing", str(error), headers={"WWW-Authenticate": challenge})
+        case ledger.NoSuchOperation():
+            return Problem("not-found", "There is no such operation of yours.")
+        case StepError():
+            return Problem("out-of-date", f"{error}.")
+        case OperationalError() | InterfaceError():
+            log.warning("the ledger cannot be reached", exc_info=error)
+            unknown = "Unknown: the connection broke. The same request with the same key finds out."
+            headers = {"Retry-After": "2"}
+            return Problem("ledger-away", "The database does not answer.", not_done=unknown, headers=headers)
+        case _:
+            return _bad_body(error)
+
+
+def _bad_body(error: Exception) -> Problem | None:
+    match error:
         case intake.BadJson():
             return Problem("not-json", f"{error}.")
         case intake.BadBody(faults=faults):
@@ -157,15 +172,5 @@ def _translated(error: Exception) -> Problem | None:
         case ledger.ArgumentsRefused(findings=findings):
             listed = [{"member": "arguments", "detail": finding} for finding in findings]
             return Problem("bad-body", "The arguments break the input schema of the tool.", more={"errors": listed})
-        case ledger.NoSuchOperation():
-            return Problem("not-found", "There is no such operation of yours.")
-        case StepError():
-            return Problem("out-of-date", f"{error}.")
-        case OperationalError() | InterfaceError():
-            log.warning("the ledger cannot be reached", exc_info=error)
-            unknown = "Unknown: the connection broke. The same request with the same key finds out."
-            return Problem(
-                "ledger-away", "The database does not answer.", not_done=unknown, headers={"Retry-After": "2"}
-            )
         case _:
             return None

@@ -83,6 +83,7 @@ _OPERATION = _object(
         "protocol_message": _MAYBE_TEXT,
         "terminal_status": _MAYBE_TEXT,
         "input": _object({"round": {"type": "integer"}, "open": {"type": "boolean"}, "deadline_at": _MAYBE_MOMENT}),
+        "can_cancel": {"type": "boolean", "description": "The server declared that it takes cancels."},
         "cancel": _maybe(
             _object(
                 {

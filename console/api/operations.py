@@ -98,11 +98,12 @@ def _show_result(ask: Ask, operation: UUID) -> HttpResponse:
 def _cancel(ask: Ask, operation: UUID) -> HttpResponse:
     wish = intake.read_cancel(ask.body())
     # The ledger knows operations, not whose they are: a foreign one must not be found by cancelling it.
-    _found(ask, operation)
+    found = _found(ask, operation)
     try:
         pressed = ledger.request_cancel(
             str(operation),
             seen_generation=wish.seen_generation,
+            can_cancel=found.can_cancel,
             by=ask.caller.by,
             reason=wish.reason,
             now=ask.now,

@@ -120,7 +120,7 @@ PROBLEMS: Mapping[str, Kind] = MappingProxyType(
 )
 
 
-class Problem(Exception):  # noqa: N818 - the word of RFC 9457
+class Problem(Exception):
     """A refusal on its way out. `name` is a key of PROBLEMS; `more` are extension members."""
 
     def __init__(

@@ -39,6 +39,7 @@ def operation(ask: Ask, call: CallView) -> dict[str, Any]:
             "open": call.round_open,
             "deadline_at": _moment(call.round_deadline_at) if call.round_open else None,
         },
+        "can_cancel": call.can_cancel,
         "cancel": _cancel(call),
         "not_found": call.not_found or None,
         "budget_ends_at": _moment(call.budget_ends_at),
