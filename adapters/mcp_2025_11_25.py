@@ -65,6 +65,8 @@ MAX_PAGES = 50
 MAX_COURTESIES = 4
 """How many of a server's own requests one verb answers: each costs a request (P2)."""
 
+COURTESY_S = 5.0
+
 _DRAIN_S = 0.1
 _EVENT_TYPE = "text/event-stream"
 
@@ -254,11 +256,24 @@ class Mcp20251125:
             except MaybeSent as silence:
                 # Nothing came in time (B019): asking for a result changes nothing at the server.
                 seen.extend(silence.exchanges)
+                await self._stop_listening(wire, session, request_id)
                 return (), False
             seen.append(heard.exchange)
             questions = codec.decode_questions(heard.asked, task_id=task_id, on_own_stream=True)
+        if heard.answer is None:
+            await self._stop_listening(wire, session, request_id)
         await self._be_polite(wire, session, heard.asked, task_id, on_own_stream=True)
         return questions, heard.answer is not None
+
+    async def _stop_listening(self, wire: Wire, session: str | None, request_id: str) -> None:
+        """Tell the server that we left its `tasks/result` stream.
+
+        A server need not notice: the official Python SDK would send the next round's question, which
+        it delivers once, to the stream that nobody reads. This cancels the request, not the task.
+        """
+        body = codec.encode_cancelled(request_id=request_id)
+        with contextlib.suppress(AdapterError):
+            await _tell(wire, session, "notifications/cancelled", body, total_s=COURTESY_S)
 
     async def _list_tasks(self, wire: Wire, session: str | None, seen: list[Exchange]) -> list[TaskFacts]:
         tasks: list[TaskFacts] = []
@@ -295,7 +310,7 @@ class Mcp20251125:
         for request in strangers[:MAX_COURTESIES]:
             # Only a courtesy: the observation is already in hand and must not be lost to it.
             with contextlib.suppress(AdapterError):
-                await _tell(wire, session, request.method, codec.encode_courtesy(request))
+                await _tell(wire, session, request.method, codec.encode_courtesy(request), total_s=COURTESY_S)
 
 
 def _request(
@@ -314,9 +329,9 @@ def _request(
     return WireRequest(label=label, body=body, headers=tuple(headers), total_s=total_s)
 
 
-async def _tell(wire: Wire, session: str | None, label: str, body: bytes) -> Exchange:
+async def _tell(wire: Wire, session: str | None, label: str, body: bytes, *, total_s: float | None = None) -> Exchange:
     """POST a notification or a response: anything but an acceptance is an error."""
-    response = await wire.send(_request(label, body, session))
+    response = await wire.send(_request(label, body, session, total_s=total_s))
     if http.is_success(response.status):
         return response.exchange
     raise _refused_delivery(response, session)

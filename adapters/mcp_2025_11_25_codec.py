@@ -82,6 +82,12 @@ def encode_initialized() -> bytes:
     return jsonrpc.encode_notification(method="notifications/initialized")
 
 
+def encode_cancelled(*, request_id: str) -> bytes:
+    """Write `notifications/cancelled` for a request of ours. It never cancels a task."""
+    params: dict[str, Json] = {"requestId": request_id, "reason": "the client stopped listening"}
+    return jsonrpc.encode_notification(method="notifications/cancelled", params=strictjson.canonical(params))
+
+
 def encode_call(call: Call) -> bytes:
     """Write `tools/call`. The same call is the same bytes, its JSON-RPC id included (X2)."""
     params: dict[str, Json | Verbatim] = {

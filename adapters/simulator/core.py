@@ -54,6 +54,10 @@ class Stream:
         """Take the messages that are due. Sets `finished` with the last one."""
         return self.server.take(self)
 
+    def leave(self) -> None:
+        """Say that nobody reads this stream any more."""
+        self.server.leave(self)
+
 
 class _RpcError(Exception):
     def __init__(self, code: int, message: str) -> None:
@@ -88,6 +92,7 @@ class ToolServer:
         self._sessions: dict[str, _Session] = {}
         self._tasks: dict[str, Task] = {}
         self._moving: list[Task] = []
+        self._streams: list[Stream] = []
         self._passed: Counter[int] = Counter()
         self._struck: Counter[int] = Counter()
         self._said: dict[str, Message] = {}
@@ -114,16 +119,24 @@ class ToolServer:
         now = self._clock()
         self._advance(now)
         task = stream.task
+        if stream.finished:
+            return []
         if task.is_over or task.outcome is not None:
-            stream.finished = True
+            self._close(stream)
             return [self._final(stream)]
         if task.asked is None or stream.sent_question == task.asked_times:
             return []
-        if not self._may_deliver(task):
+        if not self._may_deliver(task, stream):
             return []
         stream.sent_question = task.asked_times
-        stream.finished = self.scenario.closes_stream_after_question
+        if self.scenario.closes_stream_after_question:
+            self._close(stream)
         return [self._question(task, task.asked)]
+
+    def leave(self, stream: Stream) -> None:
+        """Notice that a stream was dropped (see `Stream.leave`), as far as this server does."""
+        if not self.scenario.stale_streams_swallow:
+            self._close(stream)
 
     def forget_session(self, session: str) -> None:
         """Lose a session; its tasks run on."""
@@ -190,6 +203,8 @@ class ToolServer:
         if name == "answer":
             self._take_answer(message, session, now)
             return Reply(status=202)
+        if name == "notifications/cancelled":
+            self._cancel_request(_object(message.get("params")).get("requestId"), session)
         if "id" not in message:
             return Reply(status=202)
         request_id = message["id"]
@@ -316,7 +331,18 @@ class ToolServer:
         return self._hold(task, request_id, inline=False)
 
     def _hold(self, task: Task, request_id: Json, *, inline: bool) -> Reply:
-        return Reply(stream=Stream(server=self, task=task, request_id=request_id, inline=inline))
+        stream = Stream(server=self, task=task, request_id=request_id, inline=inline)
+        self._streams.append(stream)
+        return Reply(stream=stream)
+
+    def _close(self, stream: Stream) -> None:
+        stream.finished = True
+        self._streams = [other for other in self._streams if other is not stream]
+
+    def _cancel_request(self, request_id: Json, session: str | None) -> None:
+        for stream in list(self._streams):
+            if stream.request_id == request_id and stream.task.session == session:
+                self._close(stream)
 
     def _final(self, stream: Stream) -> Message:
         task, outcome = stream.task, stream.task.outcome
@@ -352,9 +378,11 @@ class ToolServer:
 
     # Questions ------------------------------------------------------------------------------------
 
-    def _may_deliver(self, task: Task) -> bool:
+    def _may_deliver(self, task: Task, stream: Stream) -> bool:
         again = self.scenario.questions is not QuestionStyle.ONCE
-        return not self.scenario.json_only and (again or not task.delivered)
+        oldest = next(other for other in self._streams if other.task is task)
+        waits_in_line = self.scenario.stale_streams_swallow and oldest is not stream
+        return not self.scenario.json_only and not waits_in_line and (again or not task.delivered)
 
     def _question(self, task: Task, asked: Ask) -> Message:
         if task.question_id is None or self.scenario.questions is QuestionStyle.RENAMED:

@@ -102,6 +102,7 @@ class ToolServersApp:
                 await self._sleep(self._tick_s)
         finally:
             gone.cancel()
+            stream.leave()
         if not as_json and stream.finished:
             await _send_end(send)
 

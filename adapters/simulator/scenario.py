@@ -121,4 +121,7 @@ class Scenario:
     """Set: the id that results claim to belong to. Empty: they claim none."""
     closes_stream_after_question: bool = False
     """Ends the `tasks/result` stream once a question is out, instead of keeping it open."""
+    stale_streams_swallow: bool = False
+    """A dropped `tasks/result` stream stays first in line and takes the next question with it, until
+    its request is cancelled: what the official Python SDK does."""
     tools_per_page: int = 50

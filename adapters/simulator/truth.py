@@ -6,6 +6,7 @@ Nothing that is lost, delayed or bent on the wire changes a truth. Times are the
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -84,7 +85,7 @@ class Truth:
 
     def as_json(self) -> dict[str, Any]:
         """The diary as plain JSON values."""
-        parts = {
+        parts: dict[str, Iterable[Any]] = {
             "arrivals": self.arrivals,
             "created": self.created,
             "effects": self.effects,

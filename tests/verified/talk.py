@@ -1,0 +1,59 @@
+"""A call to a real server in few words."""
+
+import asyncio
+import contextlib
+import json
+import time
+import uuid
+from datetime import UTC, datetime
+
+from adapters import registry
+from adapters.contract import Call, Endpoint, Handle, Limits
+from adapters.http import Connections
+
+ADAPTER = registry.adapter("2025-11-25", "r1")
+PATIENCE = 20.0  # seconds for a task to get somewhere
+
+
+async def open_gate():
+    """No rate limit."""
+
+
+@contextlib.asynccontextmanager
+async def wired(url, **limits):
+    """A wire to `url` with its own connections."""
+    connections = Connections()
+    endpoint = Endpoint(url=url, allow_private=True)
+    try:
+        yield connections.wire(endpoint, gate=open_gate, clock=lambda: datetime.now(UTC), limits=Limits(**limits))
+    finally:
+        await connections.aclose()
+
+
+def a_call(tool, arguments=None, *, as_task=True):
+    """A call under a key of its own."""
+    return Call(
+        submission_key=uuid.uuid4().hex,
+        tool=tool,
+        arguments=json.dumps(arguments or {}).encode(),
+        ttl_ms=60_000,
+        as_task=as_task,
+    )
+
+
+async def begin(wire, tool, arguments=None):
+    """Open a session and submit; give back the handle and what the submit showed."""
+    opened = await ADAPTER.open(wire)
+    seen = await ADAPTER.submit(wire, Handle(session=opened.session), a_call(tool, arguments))
+    return Handle(session=opened.session, task_id=seen.task.task_id), seen
+
+
+async def look_until(wire, handle, wanted, *, expect_question=True):
+    """Look until the observation is of this kind (and holds a question, where it can)."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        seen = await ADAPTER.look(wire, handle, expect_question=expect_question)
+        if isinstance(seen, wanted) and getattr(seen, "questions", True):
+            return seen
+        assert time.monotonic() < deadline, seen
+        await asyncio.sleep(0.1)
