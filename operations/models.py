@@ -34,9 +34,9 @@ class ProtocolVersion(models.Model):
     """One exact protocol version with its execution epoch and its submit switch (O3, O5)."""
 
     version = models.TextField(primary_key=True)
-    epoch = models.PositiveIntegerField(default=1)
-    submits_open = models.BooleanField(default=True)
-    closed_reason = models.TextField(blank=True, default="")
+    epoch = models.PositiveIntegerField(db_default=1)
+    submits_open = models.BooleanField(db_default=True)
+    closed_reason = models.TextField(blank=True, db_default="")
     release = models.TextField()
     """The adapter release that looks after this version's operations now."""
 
@@ -51,26 +51,26 @@ class Server(models.Model):
     title = models.TextField()
     url = models.URLField(max_length=500)
     protocol = models.ForeignKey(ProtocolVersion, on_delete=models.PROTECT, db_column="protocol")
-    credential_ref = models.TextField(blank=True, default="")
+    credential_ref = models.TextField(blank=True, db_default="")
     """Name of the environment variable that holds the Authorization value; never the value."""
-    allow_private = models.BooleanField(default=False)
-    max_qps = models.FloatField(default=5)
-    poll_floor_ms = models.PositiveIntegerField(default=1000)
-    poll_cap_ms = models.PositiveIntegerField(default=60_000)
-    lookup = models.TextField(default="none")
-    quarantine_s = models.PositiveIntegerField(default=300)
+    allow_private = models.BooleanField(db_default=False)
+    max_qps = models.FloatField(db_default=5)
+    poll_floor_ms = models.PositiveIntegerField(db_default=1000)
+    poll_cap_ms = models.PositiveIntegerField(db_default=60_000)
+    lookup = models.TextField(db_default="none")
+    quarantine_s = models.PositiveIntegerField(db_default=300)
     """Class B: how long a lost request may still be travelling (X2)."""
-    key_window_s = models.PositiveIntegerField(default=0)
+    key_window_s = models.PositiveIntegerField(db_default=0)
     """Class A: how long the server honours a submission key."""
-    task_ttl_s = models.PositiveIntegerField(default=86_400)
-    submits_open = models.BooleanField(default=True)
-    closed_reason = models.TextField(blank=True, default="")
+    task_ttl_s = models.PositiveIntegerField(db_default=86_400)
+    submits_open = models.BooleanField(db_default=True)
+    closed_reason = models.TextField(blank=True, db_default="")
     capabilities = models.JSONField(null=True)
     negotiated_at = models.DateTimeField(null=True)
     next_slot_at = models.DateTimeField(null=True)
     """The next moment at which a request may leave for this server, over all workers (P2)."""
     paused_until = models.DateTimeField(null=True)
-    pause_reason = models.TextField(blank=True, default="")
+    pause_reason = models.TextField(blank=True, db_default="")
 
     class Meta:
         db_table = "server"
@@ -113,18 +113,18 @@ class Tool(models.Model):
     server = models.ForeignKey(Server, on_delete=models.PROTECT, related_name="tools")
     name = models.TextField()
     descriptor = models.ForeignKey(ToolDescriptor, on_delete=models.PROTECT)
-    effect = models.TextField(choices=Effect.choices, default=Effect.EXTERNAL)
-    effect_on_error = models.BooleanField(default=False)
+    effect = models.TextField(choices=Effect.choices, db_default=Effect.EXTERNAL)
+    effect_on_error = models.BooleanField(db_default=False)
     """C6: a TOOL_ERROR of this tool opens an effect record too."""
-    expected_s = models.PositiveIntegerField(default=60)
-    budget_s = models.PositiveIntegerField(default=3600)
+    expected_s = models.PositiveIntegerField(db_default=60)
+    budget_s = models.PositiveIntegerField(db_default=3600)
     """Wait budget of a call that names none (P2)."""
-    answer_within_s = models.PositiveIntegerField(default=1800)
+    answer_within_s = models.PositiveIntegerField(db_default=1800)
     """I2: the policy's share in a round's deadline."""
     sync_limit_s = models.PositiveIntegerField(null=True)
     """N2: the published limit under which the tool runs without task support."""
-    submits_open = models.BooleanField(default=True)
-    closed_reason = models.TextField(blank=True, default="")
+    submits_open = models.BooleanField(db_default=True)
+    closed_reason = models.TextField(blank=True, db_default="")
 
     class Meta:
         db_table = "tool"
@@ -137,9 +137,9 @@ class Operation(models.Model):
     """`toolOperation.v1`: one long-running tool call (L1)."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    version = models.PositiveIntegerField(default=1)
-    state = models.TextField(choices=_words(State), default=State.SUBMITTING)
-    reason = models.TextField(choices=_words(Reason), blank=True, default="")
+    version = models.PositiveIntegerField(db_default=1)
+    state = models.TextField(choices=_words(State), db_default=State.SUBMITTING)
+    reason = models.TextField(choices=_words(Reason), blank=True, db_default="")
     """Why it stands before a person; empty while nobody is needed."""
     created_at = models.DateTimeField()
     entered_at = models.DateTimeField()
@@ -160,51 +160,51 @@ class Operation(models.Model):
     release = models.TextField()
     """The adapter release the call was made under."""
     created_epoch = models.PositiveIntegerField()
-    as_task = models.BooleanField(default=True)
+    as_task = models.BooleanField(db_default=True)
 
     session = models.TextField(null=True)
     task_id = models.TextField(null=True)
-    task_created_at = models.TextField(blank=True, default="")
-    protocol_status = models.TextField(blank=True, default="")
-    protocol_message = models.TextField(blank=True, default="")
+    task_created_at = models.TextField(blank=True, db_default="")
+    protocol_status = models.TextField(blank=True, db_default="")
+    protocol_message = models.TextField(blank=True, db_default="")
     terminal_status = models.TextField(null=True)
-    look = models.PositiveBigIntegerField(default=0)
+    look = models.PositiveBigIntegerField(db_default=0)
     looked_at = models.DateTimeField(null=True)
     poll_ms = models.PositiveIntegerField(null=True)
-    stream_event_id = models.TextField(blank=True, default="")
-    list_cursor = models.TextField(blank=True, default="")
+    stream_event_id = models.TextField(blank=True, db_default="")
+    list_cursor = models.TextField(blank=True, db_default="")
 
-    cancel_generation = models.PositiveIntegerField(default=0)
-    cancel_intent = models.BooleanField(default=False)
+    cancel_generation = models.PositiveIntegerField(db_default=0)
+    cancel_intent = models.BooleanField(db_default=False)
     cancel_requested_at = models.DateTimeField(null=True)
-    cancel_requested_by = models.TextField(blank=True, default="")
-    cancel_reason = models.TextField(blank=True, default="")
-    cancel_sends = models.PositiveIntegerField(default=0)
-    cancel_acked = models.BooleanField(default=False)
+    cancel_requested_by = models.TextField(blank=True, db_default="")
+    cancel_reason = models.TextField(blank=True, db_default="")
+    cancel_sends = models.PositiveIntegerField(db_default=0)
+    cancel_acked = models.BooleanField(db_default=False)
     cancel_settled_at = models.DateTimeField(null=True)
     """G4: settled, acknowledged, refused, or stated to a person as not confirmed."""
-    cancel_stated = models.BooleanField(default=False)
+    cancel_stated = models.BooleanField(db_default=False)
     """C12: a person has been told that the cancel is not confirmed."""
 
-    round = models.PositiveIntegerField(default=0)
-    round_open = models.BooleanField(default=False)
-    round_before_task = models.BooleanField(default=False)
+    round = models.PositiveIntegerField(db_default=0)
+    round_open = models.BooleanField(db_default=False)
+    round_before_task = models.BooleanField(db_default=False)
     round_deadline_at = models.DateTimeField(null=True)
     answer_delivery = models.TextField(null=True)
 
-    sends = models.PositiveIntegerField(default=0)
-    sends_disproved = models.PositiveIntegerField(default=0)
-    fetches = models.PositiveIntegerField(default=0)
+    sends = models.PositiveIntegerField(db_default=0)
+    sends_disproved = models.PositiveIntegerField(db_default=0)
+    fetches = models.PositiveIntegerField(db_default=0)
     lost_at = models.DateTimeField(null=True)
-    not_found = models.TextField(choices=_words(NotFound), blank=True, default="")
+    not_found = models.TextField(choices=_words(NotFound), blank=True, db_default="")
     budget_ends_at = models.DateTimeField()
     task_expires_at = models.DateTimeField(null=True)
 
     result_digest = models.CharField(max_length=64, null=True)
-    result_is_error = models.BooleanField(default=False)
+    result_is_error = models.BooleanField(db_default=False)
     result_task_id = models.TextField(null=True)
-    evidence_count = models.PositiveIntegerField(default=0)
-    disputed = models.BooleanField(default=False)
+    evidence_count = models.PositiveIntegerField(db_default=0)
+    disputed = models.BooleanField(db_default=False)
     """P8: its task id turned up on another operation after acceptance."""
 
     class Meta:
@@ -233,12 +233,12 @@ class Due(models.Model):
     operation = models.OneToOneField(Operation, on_delete=models.CASCADE, primary_key=True)
     server = models.ForeignKey(Server, on_delete=models.PROTECT, db_index=False)
     due_at = models.DateTimeField()
-    urgent = models.BooleanField(default=False)
+    urgent = models.BooleanField(db_default=False)
     """Cancels, answers and fetches go before routine looks inside the same budget."""
     lease_until = models.DateTimeField(null=True)
-    look = models.PositiveBigIntegerField(default=0)
+    look = models.PositiveBigIntegerField(db_default=0)
     """Counts claims; the number of the look that the claim's holder is allowed."""
-    misses = models.PositiveIntegerField(default=0)
+    misses = models.PositiveIntegerField(db_default=0)
     """Drives in a row that brought nothing usable: the exponent of the back-off."""
 
     class Meta:
@@ -255,12 +255,12 @@ class Evidence(models.Model):
     kind = models.TextField()
     """`wire`, `result`, `verdict`: what the bytes are."""
     label = models.TextField()
-    summary = models.TextField(blank=True, default="")
+    summary = models.TextField(blank=True, db_default="")
     epoch = models.PositiveIntegerField()
     look = models.PositiveBigIntegerField()
     http_status = models.PositiveIntegerField(null=True)
-    media_type = models.TextField(blank=True, default="")
-    complete = models.BooleanField(default=True)
+    media_type = models.TextField(blank=True, db_default="")
+    complete = models.BooleanField(db_default=True)
     request = models.BinaryField(default=b"")
     digest = models.CharField(max_length=64)
     """SHA-256 of the raw bytes."""
@@ -336,7 +336,7 @@ class Permit(models.Model):
     look = models.PositiveBigIntegerField()
     given_at = models.DateTimeField()
     settled_at = models.DateTimeField(null=True)
-    settlement = models.TextField(blank=True, default="")
+    settlement = models.TextField(blank=True, db_default="")
     """`not_sent`, `answered`, `lost`, `disproved`; empty while it is out."""
 
     class Meta:
@@ -356,18 +356,18 @@ class Round(models.Model):
 
     operation = models.ForeignKey(Operation, on_delete=models.PROTECT, related_name="rounds")
     number = models.PositiveIntegerField()
-    status = models.TextField(choices=RoundStatus.choices, default=RoundStatus.OPEN)
-    closed_reason = models.TextField(blank=True, default="")
+    status = models.TextField(choices=RoundStatus.choices, db_default=RoundStatus.OPEN)
+    closed_reason = models.TextField(blank=True, db_default="")
     opened_at = models.DateTimeField()
     deadline_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True)
-    before_task = models.BooleanField(default=False)
+    before_task = models.BooleanField(db_default=False)
     request_digest = models.CharField(max_length=64)
     """Over all questions of the round, each with its key."""
     schema_digest = models.CharField(max_length=64)
     questions = models.JSONField()
     """List of {key, mode, message, schema, url, digest}; see `queries.RoundQuestion`."""
-    claimed_by = models.TextField(blank=True, default="")
+    claimed_by = models.TextField(blank=True, db_default="")
     claimed_at = models.DateTimeField(null=True)
     looked_at = models.DateTimeField(null=True)
     """When an approver's opening of the page last brought a look forward (I1)."""
@@ -409,9 +409,9 @@ class Answer(models.Model):
     at = models.DateTimeField()
     replies = models.JSONField()
     """List of {key, action, content}; content is JSON text, so that no digit is lost."""
-    comment = models.TextField(blank=True, default="")
+    comment = models.TextField(blank=True, db_default="")
     as_shown_digest = models.CharField(max_length=64)
-    delivery = models.TextField(choices=Delivery.choices, default=Delivery.STORED)
+    delivery = models.TextField(choices=Delivery.choices, db_default=Delivery.STORED)
     sent_at = models.DateTimeField(null=True)
     used_at = models.DateTimeField(null=True)
 
@@ -426,8 +426,8 @@ class Receipt(models.Model):
     operation = models.OneToOneField(Operation, on_delete=models.PROTECT)
     at = models.DateTimeField()
     outcome = models.TextField(choices=_words(Outcome))
-    verdict = models.TextField(blank=True, default="")
-    summary = models.TextField(blank=True, default="")
+    verdict = models.TextField(blank=True, db_default="")
+    summary = models.TextField(blank=True, db_default="")
     client = models.TextField()
     call_node = models.TextField()
     request_digest = models.CharField(max_length=64)
@@ -457,7 +457,7 @@ class Outbox(models.Model):
     client = models.TextField()
     ready_at = models.DateTimeField()
     delivered_at = models.DateTimeField(null=True)
-    deliveries = models.PositiveIntegerField(default=0)
+    deliveries = models.PositiveIntegerField(db_default=0)
     acknowledged_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -486,11 +486,11 @@ class EffectRecord(models.Model):
     cause = models.TextField()
     facts = models.JSONField(default=list)
     """What is known, in order: answers already out, late completions, contradictions."""
-    status = models.TextField(choices=EffectStatus.choices, default=EffectStatus.OPEN)
-    owner = models.TextField(blank=True, default="")
-    note = models.TextField(blank=True, default="")
-    link = models.TextField(blank=True, default="")
-    decided_by = models.TextField(blank=True, default="")
+    status = models.TextField(choices=EffectStatus.choices, db_default=EffectStatus.OPEN)
+    owner = models.TextField(blank=True, db_default="")
+    note = models.TextField(blank=True, db_default="")
+    link = models.TextField(blank=True, db_default="")
+    decided_by = models.TextField(blank=True, db_default="")
     decided_at = models.DateTimeField(null=True)
 
     class Meta:
