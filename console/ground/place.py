@@ -17,6 +17,7 @@ from pathlib import Path
 from console.ground.account import Account, unprivileged
 
 LONGEST_SOCKET_FOLDER = 80  # bytes; the kernel's limit is 104 on macOS, and PostgreSQL adds ".s.PGSQL.5432.lock"
+SHARED = Path("/var/lib/longcall")  # for a run folder that the servers' user cannot enter
 PLAIN_PATH = re.compile(r"[A-Za-z0-9/._-]+")
 
 
@@ -63,7 +64,7 @@ def prepare(root: Path) -> Place:
     """
     account = unprivileged()
     short_name = hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
-    files = root / "servers" if account.can_reach(root) else Path("/var/lib/longcall") / short_name
+    files = root / "servers" if account.can_reach(root) else SHARED / short_name
     # The last one is fixed: TMPDIR may be as long or as odd as the run folder. Each is checked for its owner below.
     temps = (tempfile.gettempdir(), "/tmp")  # noqa: S108 - as said
     candidates = [files / "sockets", *(Path(temp) / f"longcall-{os.geteuid()}-{short_name}" for temp in temps)]
