@@ -53,7 +53,5 @@ def stacked(parts: Sequence[tuple[str, int]], *, label: str) -> SafeString:
     return format_html(
         '<svg viewBox="0 0 800 24" preserveAspectRatio="none" role="img" aria-label="{}" class="g">{}</svg>',
         label,
-        format_html_join(
-            "", '<g class="{}"><rect class="bar" x="{}" y="0" width="{}" height="24" rx="4"/></g>', bars
-        ),
+        format_html_join("", '<g class="{}"><rect class="bar" x="{}" y="0" width="{}" height="24" rx="4"/></g>', bars),
     )

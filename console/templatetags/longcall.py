@@ -1,20 +1,20 @@
 """The parts that every page is made of: `{% load longcall %}`.
 
-    {% icon "inbox" %}                       {% icon "ok" "tone ok" %}
-    {% badge op.state %}                     our state; {% badge op.state word="Needs an answer, round 2" %}
-    {% mark "wait" "warn" "cooperative" %}   any other filled badge
-    {% proto op.protocol_status %}           the server's word, quoted and never filled (L6)
-    {% ident op.id %}                        an id, shortened in the middle, with its copy button
-    {% when at %}  {% when at "time" %}      a moment: relative, or as a time of day; the full time with zone in title
-    {% clock until limit=900 %}              what is left of `limit` seconds, with a ring
-    {{ span|duration }}  {{ n|filesize }}    numbers in words
-    {{ text|shortened }}                     the middle cut out
+{% icon "inbox" %}                       {% icon "ok" "tone ok" %}
+{% badge op.state %}                     our state; {% badge op.state word="Needs an answer, round 2" %}
+{% mark "wait" "warn" "cooperative" %}   any other filled badge
+{% proto op.protocol_status %}           the server's word, quoted and never filled (L6)
+{% ident op.id %}                        an id, shortened in the middle, with its copy button
+{% when at %}  {% when at "time" %}      a moment: relative, or as a time of day; the full time with zone in title
+{% clock until limit=900 %}              what is left of `limit` seconds, with a ring
+{{ span|duration }}  {{ n|filesize }}    numbers in words
+{{ text|shortened }}                     the middle cut out
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from django import template
 from django.templatetags.static import static
@@ -101,7 +101,7 @@ def ident(value: object, head: int = 8, tail: int = 4) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def when(context: template.Context, at: datetime | None, form: str = "relative") -> SafeString:
-    """Show a moment. `form`: "relative" ("19 min ago"), "left" ("3 min 41 s"), "age" ("19 min") or "time" ("16:13:06")."""
+    """Show a moment. `form`: relative ("19 min ago"), left ("3 min 41 s"), age ("19 min") or time ("16:13:06")."""
     if at is None:
         return format_html('<span class="dim">{}</span>', gettext("never"))
     now = _now(context)
@@ -135,9 +135,7 @@ def _time_of_day(at: datetime, *, now: datetime) -> str:
 
 
 @register.simple_tag(takes_context=True)
-def clock(
-    context: template.Context, until: datetime, limit: float, extra: str = "", note: str = ""
-) -> SafeString:
+def clock(context: template.Context, until: datetime, limit: float, extra: str = "", note: str = "") -> SafeString:
     """Show what is left until a moment, as a ring over `limit` seconds: grey, amber below 10 min, red below 5."""
     left = (until - _now(context)).total_seconds()
     shade = "off" if left >= _CALM_S else "wait" if left >= _LATE_S else "bad"
@@ -153,7 +151,7 @@ def clock(
 
 
 @register.simple_tag
-def lifeline(*, tone: str, share: float, marks: Any = (), ended: bool = False) -> SafeString:
+def lifeline(*, tone: str, share: float, marks: Sequence[float] = (), ended: bool = False) -> SafeString:
     """Draw the share of the wait budget that is used."""
     return pictures.lifeline(tone=tone, share=share, marks=marks, ended=ended)
 
