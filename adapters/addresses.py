@@ -11,6 +11,7 @@ import asyncio
 import ipaddress
 import re
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeAlias
 from urllib.parse import urlsplit
@@ -158,12 +159,45 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         last: httpcore.ConnectError | None = None
         for address in addresses[:MAX_ATTEMPTS]:
             try:
-                return await self._inner.connect_tcp(
-                    address, port, local_address=local_address, socket_options=socket_options
+                return _BareStream(
+                    await self._inner.connect_tcp(
+                        address, port, local_address=local_address, socket_options=socket_options
+                    )
                 )
             except httpcore.ConnectError as error:
                 last = error
         raise last or httpcore.ConnectError("the name of the server has no address")
+
+
+class _BareStream(httpcore.AsyncNetworkStream):
+    """A stream before TLS. httpcore leaves its socket open when a handshake is cancelled."""
+
+    def __init__(self, inner: httpcore.AsyncNetworkStream) -> None:
+        self._inner = inner
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's signature
+        return await self._inner.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as above
+        await self._inner.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - as above
+    ) -> httpcore.AsyncNetworkStream:
+        try:
+            return await self._inner.start_tls(ssl_context, server_hostname, timeout)
+        except BaseException:
+            await self._inner.aclose()
+            raise
+
+    def get_extra_info(self, info: str) -> object:
+        return self._inner.get_extra_info(info)
 
 
 def _real(address: _Address) -> _Address:

@@ -304,12 +304,12 @@ class Answer:
         clock: Clock,
     ) -> None:
         self.status = response.status_code
-        self.headers = _plain_headers(response, clock)
+        self.headers: Mapping[str, str] = _plain_headers(response, clock)
         self.media_type = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         self.body = bytearray()
         self._response = response
-        # It is a generator; httpx's type only hides that it can be closed.
-        self._source = cast("AsyncGenerator[bytes, None]", response.aiter_raw())
+        self._stream = cast("httpx.AsyncByteStream", response.stream)
+        self._source = aiter(self._stream)
         self._started = started
         self._deadline = deadline
         self._limits = limits
@@ -353,8 +353,10 @@ class Answer:
     async def aclose(self) -> None:
         """Close the connection unless the answer was read to its end."""
         with contextlib.suppress(*_CAUGHT):
-            await self._source.aclose()
-            await self._response.aclose()
+            # An unfinished generator would otherwise be closed by chance, in a task of its own.
+            if isinstance(self._source, AsyncGenerator):
+                await self._source.aclose()
+            await self._stream.aclose()
 
     async def _next(self) -> bytes | None:
         try:

@@ -21,6 +21,11 @@ class Conversation:
         self._reader = reader
         self._writer = writer
 
+    @property
+    def called_at(self):
+        """Our own address, as the client called it."""
+        return self._writer.get_extra_info("sockname")[0]
+
     async def hear(self):
         """Read one request; give back its head and its body."""
         head = await self._reader.readuntil(b"\r\n\r\n")
