@@ -8,7 +8,7 @@ import uuid
 from datetime import UTC, datetime
 
 from adapters import registry
-from adapters.contract import Call, Endpoint, Handle, Limits
+from adapters.contract import Absent, Call, Endpoint, Handle, Limits
 from adapters.http import Connections
 
 ADAPTER = registry.adapter("2025-11-25", "r1")
@@ -45,6 +45,8 @@ async def begin(wire, tool, arguments=None):
     """Open a session and submit; give back the handle and what the submit showed."""
     opened = await ADAPTER.open(wire)
     seen = await ADAPTER.submit(wire, Handle(session=opened.session), a_call(tool, arguments))
+    assert not isinstance(seen, Absent), seen
+    assert seen.task is not None, seen
     return Handle(session=opened.session, task_id=seen.task.task_id), seen
 
 

@@ -3,7 +3,7 @@
 Runs in an environment of its own: `python mcp_130.py PORT`. The tools:
 
 - `slow` (optional): sleeps `secs`, then does its effect.
-- `ask` (required): asks `n` questions one after the other, answers with the last answer.
+- `ask` (required): asks `n` questions one after the other, ends with the answers.
 - `boom` (required): raises.
 - `iserr` (required): ends with the tool's own error.
 
@@ -62,10 +62,10 @@ async def slow(task, arguments):
 
 
 async def ask(task, arguments):
-    answer = None
-    for number in range(arguments.get("n", 1)):
-        answer = await task.elicit(message=f"question {number}", requestedSchema=FORM)
-    return said(f"{answer.action} {answer.content}")
+    answers = [
+        await task.elicit(message=f"question {number}", requestedSchema=FORM) for number in range(arguments.get("n", 1))
+    ]
+    return said(", ".join(f"{answer.action} {answer.content}" for answer in answers))
 
 
 async def boom(_task, _arguments):
