@@ -12,6 +12,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from adapters import strictjson
+from adapters.contract import Json
 from adapters.strictjson import BadJson, Member
 from operations.ledger import NewCall
 
@@ -24,7 +25,17 @@ LONGEST_REASON = 2_000
 LONGEST_BUDGET_S = 7 * 24 * 3600
 MOST_RECEIPTS = 500
 
-__all__ = ["MAX_BYTES", "BadBody", "BadJson", "CancelWish", "Fault", "read_call", "read_cancel", "read_receipts"]
+__all__ = [
+    "MAX_BYTES",
+    "BadBody",
+    "BadJson",
+    "CancelWish",
+    "Fault",
+    "check_call",
+    "read_call",
+    "read_cancel",
+    "read_receipts",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,20 @@ def read_call(raw: bytes, *, client: str) -> NewCall:
     budget = body.whole("wait_budget_s", least=1, most=LONGEST_BUDGET_S)
     body.check()
     return NewCall(client=client, arguments=arguments, budget_s=budget, **call)
+
+
+def check_call(call: NewCall) -> None:
+    """Hold a call that was made on this machine against the same rules. Raises BadJson and BadBody."""
+    body: dict[str, Json | strictjson.Verbatim] = {
+        "call_node": call.call_node,
+        "submission_key": call.submission_key,
+        "server": call.server,
+        "tool": call.tool,
+        "arguments": strictjson.Verbatim(call.arguments),
+        "principal": call.principal,
+        "wait_budget_s": call.budget_s,
+    }
+    read_call(strictjson.compose(body), client=call.client)
 
 
 def read_cancel(raw: bytes) -> CancelWish:

@@ -208,6 +208,20 @@ FINAL_OUTCOMES: Mapping[State, frozenset[Outcome]] = MappingProxyType(
 )
 
 
+class Delivery(enum.StrEnum):
+    """How far a person's answer has come (I6, I7)."""
+
+    STORED = "STORED"
+    PERMITTED = "PERMITTED"
+    SENT = "SENT"
+    UNCERTAIN = "UNCERTAIN"
+    """Sent, arrival unknown: only the server's status can tell."""
+    USED = "USED"
+    """The server has moved on after it."""
+    SUPERSEDED = "SUPERSEDED"
+    VOID = "VOID"
+
+
 class NotFound(enum.StrEnum):
     """What an answer of "not found" is worth (X1)."""
 
@@ -273,8 +287,8 @@ class Standing:
     round_open: bool
     round_before_task: bool
     round_deadline_at: datetime | None
-    answer_delivery: str | None
-    """Delivery state of the newest answer of the newest round; None without one."""
+    answer_delivery: Delivery | None
+    """Of the newest round's answer; None while it has none."""
     reason: str
     protocol_status: str
     cancel_acked: bool

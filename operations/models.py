@@ -23,7 +23,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import MD5
 
-from operations.machine import NotFound, Outcome, Reason, State
+from operations.machine import Delivery, NotFound, Outcome, Reason, State
 
 
 def _words(enum: type) -> list[tuple[str, str]]:
@@ -213,12 +213,8 @@ class Operation(models.Model):
             models.UniqueConstraint(fields=["client", "call_node"], name="one_operation_per_call_node"),
             models.UniqueConstraint(fields=["client", "submission_key"], name="submission_key_once"),
             # P8. Over a hash: a server may name its tasks at any length.
-            models.UniqueConstraint(
-                F("server"), F("protocol"), MD5("task_id"), name="task_id_once_per_server"
-            ),
-            models.CheckConstraint(
-                condition=Q(sends_disproved__lte=F("sends")), name="sends_disproved_of_sends"
-            ),
+            models.UniqueConstraint(F("server"), F("protocol"), MD5("task_id"), name="task_id_once_per_server"),
+            models.CheckConstraint(condition=Q(sends_disproved__lte=F("sends")), name="sends_disproved_of_sends"),
         ]
         indexes = [
             models.Index(fields=["-created_at", "-id"], name="operation_newest"),
@@ -319,6 +315,8 @@ class Journal(models.Model):
 
 
 class PermitKind(models.TextChoices):
+    """What a permit lets out."""
+
     SUBMIT = "SUBMIT", "submit"
     ANSWER = "ANSWER", "answer"
     CANCEL = "CANCEL", "cancel"
@@ -345,6 +343,8 @@ class Permit(models.Model):
 
 
 class RoundStatus(models.TextChoices):
+    """Whether a round can still be answered."""
+
     OPEN = "OPEN", "open"
     ANSWERED = "ANSWERED", "answered"
     EXPIRED = "EXPIRED", "expired"
@@ -376,27 +376,11 @@ class Round(models.Model):
         db_table = "input_round"
         constraints = [
             models.UniqueConstraint(fields=["operation", "number"], name="round_once"),
-            models.UniqueConstraint(
-                fields=["operation"], condition=Q(status="OPEN"), name="one_open_round"
-            ),
+            models.UniqueConstraint(fields=["operation"], condition=Q(status="OPEN"), name="one_open_round"),
         ]
         indexes = [
-            models.Index(
-                fields=["deadline_at"], condition=Q(status="OPEN"), name="round_open_by_deadline"
-            ),
+            models.Index(fields=["deadline_at"], condition=Q(status="OPEN"), name="round_open_by_deadline"),
         ]
-
-
-class Delivery(models.TextChoices):
-    """How far an answer has come (I6, I7)."""
-
-    STORED = "STORED", "stored"
-    PERMITTED = "PERMITTED", "permitted"
-    SENT = "SENT", "sent"
-    UNCERTAIN = "UNCERTAIN", "sent, arrival unknown"
-    USED = "USED", "seen used"
-    SUPERSEDED = "SUPERSEDED", "superseded"
-    VOID = "VOID", "void"
 
 
 class Answer(models.Model):
@@ -411,7 +395,7 @@ class Answer(models.Model):
     """List of {key, action, content}; content is JSON text, so that no digit is lost."""
     comment = models.TextField(blank=True, db_default="")
     as_shown_digest = models.CharField(max_length=64)
-    delivery = models.TextField(choices=Delivery.choices, db_default=Delivery.STORED)
+    delivery = models.TextField(choices=_words(Delivery), db_default=Delivery.STORED)
     sent_at = models.DateTimeField(null=True)
     used_at = models.DateTimeField(null=True)
 
@@ -472,6 +456,8 @@ class Outbox(models.Model):
 
 
 class EffectStatus(models.TextChoices):
+    """How an effect record stands."""
+
     OPEN = "OPEN", "open"
     NONE = "NONE", "nothing happened outside"
     COMPENSATED = "COMPENSATED", "compensated"
@@ -496,9 +482,7 @@ class EffectRecord(models.Model):
     class Meta:
         db_table = "effect_record"
         indexes = [
-            models.Index(
-                fields=["opened_at"], condition=Q(status="OPEN"), name="effect_open_by_age"
-            ),
+            models.Index(fields=["opened_at"], condition=Q(status="OPEN"), name="effect_open_by_age"),
         ]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import islice
 from urllib.parse import urlsplit
 
 import jsonschema
@@ -24,14 +25,13 @@ KINDS = frozenset({"text", "image", "audio", "resource", "resource_link"})
 SCHEMES = frozenset({"https", "http", "data"})
 
 _SECRETS = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36,}\b|\bxox[abp]-[A-Za-z0-9-]{20,}\b"
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b"
+    r"|\bgh[pousr]_[A-Za-z0-9]{36,}\b|\bxox[abp]-[A-Za-z0-9-]{20,}\b"
 )
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
 
 
-def inspect(
-    raw: bytes, *, schema: object, is_error: bool, named: str | None, task_id: str | None
-) -> tuple[str, ...]:
+def inspect(raw: bytes, *, schema: object, is_error: bool, named: str | None, task_id: str | None) -> tuple[str, ...]:
     """Return what stands against accepting this result, at most MAX_FINDINGS sentences.
 
     `schema` is the output schema of the descriptor version the call was made with, or None;
@@ -65,7 +65,7 @@ def violations(schema: object, value: Json) -> tuple[str, ...]:
     try:
         Draft202012Validator.check_schema(schema)
         validator = Draft202012Validator(schema, registry=referencing.Registry())
-        return tuple(_sentence(error) for error, _ in zip(validator.iter_errors(value), range(MAX_FINDINGS)))
+        return tuple(_sentence(error) for error in islice(validator.iter_errors(value), MAX_FINDINGS))
     except SchemaError as error:
         return (f"the schema cannot be used: {error.message}",)
     except (referencing.exceptions.Unresolvable, jsonschema.exceptions.UnknownType):

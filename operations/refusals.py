@@ -33,7 +33,7 @@ def pairs() -> tuple[str, ...]:
 
 def install() -> str:
     """Return the SQL that makes every function and trigger, replacing older ones."""
-    return "\n".join([_append_only(), _operation_guard(), _final_has_receipt(), _receipt_is_final()])
+    return _append_only() + _operation_guard() + _final_has_receipt() + _receipt_is_final()
 
 
 def _append_only() -> str:

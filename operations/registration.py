@@ -22,6 +22,7 @@ from adapters.contract import (
     MaybeSent,
     Negotiation,
     NotSent,
+    Promises,
     Refused,
     Stability,
     TaskSupport,
@@ -79,6 +80,14 @@ class ServerOutlook:
 def protocols() -> tuple[str, ...]:
     """Return every protocol version that a server can be registered with."""
     return registry.versions()
+
+
+def promises(version: str, *, release: str) -> Promises | None:
+    """Return what a protocol version itself promises; None when no adapter of this release is left."""
+    try:
+        return registry.adapter(version, release).promises
+    except registry.UnknownAdapterError:
+        return None
 
 
 def register(server: NewServer) -> None:

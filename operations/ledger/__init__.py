@@ -83,6 +83,7 @@ from operations.ledger.submission import (
     NoSuchTool,
     SubmitsClosed,
     Submitted,
+    close_unsent,
     hand_to_person,
     nothing_created,
     permit_submit,
@@ -97,10 +98,10 @@ from operations.ledger.submission import (
 )
 
 __all__ = [
+    "EXECUTOR",
     "AlreadyFinished",
     "ArgumentsRefused",
     "CannotExtend",
-    "EXECUTOR",
     "Facts",
     "FactsDiffer",
     "GivenReply",
@@ -139,6 +140,7 @@ __all__ = [
     "claim",
     "claim_item",
     "claim_round",
+    "close_unsent",
     "expire_round",
     "extend_round",
     "fetch_started",

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db import connection
+
 from adapters.contract import Exchange
 from operations.ledger import looks, rounds
 from operations.ledger.permits import give, settle
-from operations.ledger.step import Moved, Step, perform
-from operations.ledger.submission import close_unsent
+from operations.ledger.step import Moved, Step, perform, read
+from operations.ledger.submission import close_as_unsent
 from operations.machine import (
     BEFORE_TASK,
     FINISHED,
@@ -89,7 +91,7 @@ def request_cancel(
         press = _press(step, can_cancel=can_cancel, by=by, reason=reason)
 
     moved = perform(operation, change, now=now, actor=by)
-    generation = looks.read([operation])[operation].cancel_generation
+    generation = read([operation])[operation].cancel_generation
     return Pressed(operation=operation, press=press, generation=generation, version=moved.version)
 
 
@@ -105,7 +107,7 @@ def _press(step: Step, *, can_cancel: bool, by: str, reason: str) -> Press:
     if no_task and row.nothing_sent and row.state in {*BEFORE_TASK, State.INPUT_REQUIRED}:
         step.note("CANCEL_ASKED", detail={"reason": reason}, **asked)
         rounds.void_answers(step)
-        close_unsent(step)
+        close_as_unsent(step)
         return Press.CLOSED_UNSENT
     if not can_cancel:
         # C5: on record and told at once; it fences nothing, because nothing follows from it.
@@ -123,8 +125,6 @@ def _press(step: Step, *, can_cancel: bool, by: str, reason: str) -> Press:
 
 
 def _ended_at(operation: str) -> datetime | None:
-    from django.db import connection
-
     with connection.cursor() as cursor:
         cursor.execute(
             """SELECT min(at) FROM journal WHERE operation_id = %s AND kind = 'STEP'

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import connection, transaction
 
@@ -161,9 +162,7 @@ def _work(row: Row, lease_until: datetime, misses: int, found: Sequence[object])
 
 def ticket_of(row: Row) -> Ticket:
     """The ticket of an executor that sets out from this row."""
-    return Ticket(
-        epoch=row.epoch, cancel_generation=row.cancel_generation, round=row.round, look=row.look
-    )
+    return Ticket(epoch=row.epoch, cancel_generation=row.cancel_generation, round=row.round, look=row.look)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +182,8 @@ def unchanged(looks: Sequence[Unchanged]) -> None:
     """
     if not looks:
         return
+    columns: list[Any] = [[u.operation for u in looks], [u.look for u in looks]]
+    columns += [[u.next_at for u in looks], [u.misses for u in looks]]
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute(
             """UPDATE due d SET lease_until = NULL, misses = u.misses,
@@ -190,8 +191,7 @@ def unchanged(looks: Sequence[Unchanged]) -> None:
             FROM unnest(%s::uuid[], %s::bigint[], %s::timestamptz[], %s::int[])
                 AS u(operation_id, look, next_at, misses)
             WHERE d.operation_id = u.operation_id AND d.look = u.look""",
-            [[u.operation for u in looks], [u.look for u in looks]]
-            + [[u.next_at for u in looks], [u.misses for u in looks]],
+            columns,
         )
 
 

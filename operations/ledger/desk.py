@@ -6,7 +6,6 @@ from datetime import datetime
 
 from django.db import connection, transaction
 
-
 from operations.ledger.acceptance import Facts, accept_terminal
 from operations.ledger.step import Moved, Step, perform
 from operations.machine import FINAL, Event, Outcome, StaleStep, State, StepError
@@ -80,9 +79,7 @@ def claim_item(operation: str, *, by: str, now: datetime) -> None:
         )
 
 
-def release_item(operation: str, *, by: str, now: datetime) -> None:
+def release_item(operation: str, *, by: str) -> None:
     """Give a desk item back; only its holder can."""
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute("DELETE FROM desk_claim WHERE operation_id = %s AND by = %s", [operation, by])
-
-

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from django.db import connection
+
 from adapters.contract import (
     Absent,
     Ended,
@@ -15,11 +17,10 @@ from adapters.contract import (
     Observation,
     ProtocolStatus,
     TaskFacts,
-    Working,
 )
 from operations.ledger import rounds
 from operations.ledger.acceptance import Facts, accept_terminal, keep_result, open_effect
-from operations.ledger.step import Moved, Row, Step, perform, read
+from operations.ledger.step import Moved, Row, Step, perform
 from operations.machine import (
     BEFORE_TASK,
     FINAL,
@@ -39,9 +40,7 @@ class IdentityChanged(StepError):
     """The answer speaks of another task than the one this operation is bound to (F8)."""
 
 
-def saw(
-    operation: str, *, ticket: Ticket, seen: Observation, next_at: datetime, now: datetime
-) -> Moved:
+def saw(operation: str, *, ticket: Ticket, seen: Observation, next_at: datetime, now: datetime) -> Moved:
     """Apply what a look or a lookup found, and come again at `next_at`.
 
     A task id that belongs to another operation takes both to a person (P8). Raises StaleStep and
@@ -50,7 +49,7 @@ def saw(
     task = None if isinstance(seen, Absent) else seen.task
     other = _bound_elsewhere(operation, task)
     if other is not None:
-        return _clash(operation, other, ticket=ticket, seen=seen, next_at=next_at, now=now)
+        return _clash(operation, other, ticket=ticket, seen=seen, now=now)
 
     def change(step: Step) -> None:
         observe(step, seen, next_at=next_at)
@@ -69,6 +68,8 @@ def observe(step: Step, seen: Observation, *, next_at: datetime) -> None:
         _ended(step, seen)
     elif isinstance(seen, NeedsInput) and seen.questions:
         _asked(step, seen, next_at=next_at)
+    elif isinstance(seen, NeedsInput) and step.row.state is State.INPUT_REQUIRED:
+        step.due(next_at)  # still asking what we already hold
     else:
         _at_work(step, next_at=next_at)
 
@@ -115,14 +116,16 @@ def _at_work(step: Step, *, next_at: datetime) -> None:
 
 def bind_intent(step: Step) -> None:
     """Turn a standing cancel intent into a cancel, now that there is a task (C9)."""
-    if step.row.cancel_intent and step.row.state in {
-        State.WORKING,
-        State.SUBMISSION_UNKNOWN,
-        State.NOT_FOUND_SAFE,
-        State.INPUT_REQUIRED,
-    }:
-        step.move(Event.CANCEL_DUE, cancel_intent=False, cancel_requested_at=step.now)
-    elif step.row.cancel_intent and step.row.state is State.UNKNOWN and step.now < step.row.budget_ends_at:
+    if (
+        step.row.cancel_intent
+        and step.row.state
+        in {
+            State.WORKING,
+            State.SUBMISSION_UNKNOWN,
+            State.NOT_FOUND_SAFE,
+            State.INPUT_REQUIRED,
+        }
+    ) or (step.row.cancel_intent and step.row.state is State.UNKNOWN and step.now < step.row.budget_ends_at):
         step.move(Event.CANCEL_DUE, cancel_intent=False, cancel_requested_at=step.now)
 
 
@@ -162,6 +165,8 @@ def _ended(step: Step, seen: Ended) -> None:
     if row.state is State.INPUT_REQUIRED:
         rounds.close(step, f"the task ended: {seen.status.value}")
     status = seen.status.value
+    if row.state is State.UNKNOWN:
+        step.set(fetches=0, result_digest=None)  # what could not be accepted is fetched anew
     step.move(Event.ENDED, terminal_status=status, protocol_status=status, looked_at=step.now)
     if seen.result is not None:
         keep_result(step, seen.result)
@@ -215,9 +220,7 @@ def _absent(step: Step, *, next_at: datetime) -> None:
     step.due(next_at)
 
 
-def audited(
-    operation: str, *, seen: Observation | None, result: bytes | None, ticket: Ticket, now: datetime
-) -> Moved:
+def audited(operation: str, *, seen: Observation | None, result: bytes | None, ticket: Ticket, now: datetime) -> Moved:
     """Record the one look after a won cancel: evidence, never a payload (C4, C7)."""
 
     def change(step: Step) -> None:
@@ -231,15 +234,11 @@ def audited(
                 open_effect(step, cause="LATE_COMPLETION", fact=fact)
         step.retire()
 
-    return perform(
-        operation, change, now=now, ticket=ticket, exchanges=seen.exchanges if seen is not None else ()
-    )
+    return perform(operation, change, now=now, ticket=ticket, exchanges=seen.exchanges if seen is not None else ())
 
 
 def _bound_elsewhere(operation: str, task: TaskFacts | None) -> str | None:
     """Return the other operation that this task id already belongs to (P8)."""
-    from django.db import connection
-
     if task is None:
         return None
     with connection.cursor() as cursor:
@@ -254,9 +253,7 @@ def _bound_elsewhere(operation: str, task: TaskFacts | None) -> str | None:
     return found[0] if found else None
 
 
-def _clash(
-    operation: str, other: str, *, ticket: Ticket, seen: Observation, next_at: datetime, now: datetime
-) -> Moved:
+def _clash(operation: str, other: str, *, ticket: Ticket, seen: Observation, now: datetime) -> Moved:
     def mine(step: Step) -> None:
         if step.row.state is State.UNKNOWN:
             step.note("ID_CLASH", detail={"other": other}, reason=Reason.ID_CLASH)
@@ -275,21 +272,18 @@ def _clash(
                 rounds.close(step, "its task id turned up on another operation")
             step.move(Event.ID_CLASH, detail=detail, reason=Reason.ID_CLASH)
 
-    return perform(
-        operation, mine, now=now, ticket=ticket, exchanges=seen.exchanges, beside={other: theirs}
-    )
+    return perform(operation, mine, now=now, ticket=ticket, exchanges=seen.exchanges, beside={other: theirs})
 
 
 def was_unchanged(standing: Row, seen: Observation) -> bool:
     """Whether a look brought nothing that needs a transaction of its own."""
-    if isinstance(seen, Working | NeedsInput) and seen.task is not None:
-        same = (seen.task.status.value, seen.task.message) == (
-            standing.protocol_status,
-            standing.protocol_message,
-        )
-        quiet = standing.state in {State.WORKING, State.CANCEL_REQUESTED}
-        return same and quiet and not standing.cancel_intent and not getattr(seen, "questions", ())
-    return False
-
-
-__all__ = ["IdentityChanged", "audited", "observe", "read", "saw", "was_unchanged"]
+    if isinstance(seen, Absent):
+        return standing.state is State.UNKNOWN
+    if isinstance(seen, Ended) or seen.task is None or standing.cancel_intent:
+        return False
+    asks = isinstance(seen, NeedsInput)
+    if isinstance(seen, NeedsInput) and seen.questions:
+        return False
+    quiet = {State.CANCEL_REQUESTED, State.INPUT_REQUIRED if asks else State.WORKING, State.WORKING}
+    held = (standing.protocol_status, standing.protocol_message)
+    return standing.state in quiet and held == (seen.task.status.value, seen.task.message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db import connection, transaction
 
@@ -126,13 +127,13 @@ def _save_tool(server: str, tool: ToolDescriptor, now: datetime) -> None:
 def set_policy(server: str, tool: str, policy: ToolPolicy) -> bool:
     """Set what was decided about a tool. False: the server has described no such tool yet."""
     with transaction.atomic(durable=True), connection.cursor() as cursor:
+        decided: list[Any] = [policy.effect, policy.effect_on_error, policy.expected_s, policy.budget_s]
         cursor.execute(
             """UPDATE tool SET effect = %s, effect_on_error = %s, expected_s = %s, budget_s = %s,
                 answer_within_s = %s, sync_limit_s = %s WHERE server_id = %s AND name = %s""",
-            [policy.effect, policy.effect_on_error, policy.expected_s, policy.budget_s]
-            + [policy.answer_within_s, policy.sync_limit_s, server, tool],
+            [*decided, policy.answer_within_s, policy.sync_limit_s, server, tool],
         )
-        return cursor.rowcount > 0
+        return bool(cursor.rowcount)
 
 
 def set_submits(scope: str, name: str, *, is_open: bool, reason: str) -> bool:
@@ -147,10 +148,10 @@ def set_submits(scope: str, name: str, *, is_open: bool, reason: str) -> bool:
             f"UPDATE {table} SET submits_open = %s, closed_reason = %s WHERE {key} = %s",
             [is_open, reason, name],
         )
-        return cursor.rowcount > 0
+        return bool(cursor.rowcount)
 
 
-def raise_epoch(version: str, *, now: datetime) -> int:
+def raise_epoch(version: str) -> int:
     """Fence everything begun before: return the new execution epoch of a protocol version (O3, F7)."""
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute(

@@ -12,11 +12,11 @@ from typing import Any
 from django.db import connection
 
 from adapters import strictjson
-from adapters.contract import Action, NeedsInput, Question, Reply
-from operations.ledger.step import EXECUTOR, Moved, Row, Step, perform
-from operations.machine import Event, State, StepError, Ticket
-from operations.models import Delivery, PermitKind, RoundStatus
+from adapters.contract import Action, Exchange, NeedsInput, Question, Reply
 from operations.ledger.permits import give, settle
+from operations.ledger.step import EXECUTOR, Moved, Row, Step, perform
+from operations.machine import Delivery, Event, State, StepError, Ticket
+from operations.models import PermitKind, RoundStatus
 
 LOOK_GAP = timedelta(seconds=10)
 """I1: opening a round's page brings at most one look forward in this time."""
@@ -52,6 +52,7 @@ class RoundGone(StepError):
         self.fate = fate
 
     def detail(self) -> dict[str, str | int | None]:
+        """Who won, and which round is the newest."""
         return {"refused": str(self), "won_by": self.fate.by, "newest_round": self.fate.newest_round}
 
 
@@ -120,12 +121,14 @@ def _asked(question: Question) -> dict[str, Any]:
         "mode": question.mode.value,
         "message": _storable(question.message),
         "schema": _storable(dict(question.schema)),
+        # jsonb sorts keys by length; people read a form in the server's order.
+        "schema_text": json.dumps(_storable(dict(question.schema))),
         "url": _storable(question.url),
         "digest": question.digest,
     }
 
 
-def _storable(value: Any) -> Any:
+def _storable(value: Any) -> Any:  # noqa: ANN401 - any JSON
     """PostgreSQL's jsonb takes no NUL; show one as the sign for it. The raw bytes are in evidence."""
     if isinstance(value, str):
         return value.replace("\x00", "\u2400")
@@ -149,14 +152,10 @@ def close(step: Step, reason: str) -> None:
         WHERE operation_id = %s AND number = %s AND status <> 'CLOSED'""",
         [reason, step.now, row.id, row.round],
     )
-    fate = {
-        None: None,
-        Delivery.STORED: Delivery.SUPERSEDED,
-        Delivery.PERMITTED: Delivery.USED,
-        Delivery.SENT: Delivery.USED,
-        Delivery.UNCERTAIN: Delivery.USED,
-    }.get(row.answer_delivery, row.answer_delivery)
-    _deliver(step, fate, used_at=step.now if fate == Delivery.USED else None)
+    if row.answer_delivery is Delivery.STORED:
+        _deliver(step, Delivery.SUPERSEDED)
+    elif row.answer_delivery in {Delivery.PERMITTED, Delivery.SENT, Delivery.UNCERTAIN}:
+        _deliver(step, Delivery.USED, used_at=step.now)
     step.set(round_open=False, round_deadline_at=None)
 
 
@@ -169,15 +168,13 @@ def void_answers(step: Step) -> None:
         close(step, "a cancel was requested")
 
 
-def _deliver(step: Step, delivery: str | None, **times: datetime | None) -> None:
-    if delivery is None or delivery == step.row.answer_delivery:
-        return
-    step.set(answer_delivery=str(delivery))
+def _deliver(step: Step, delivery: Delivery, **times: datetime | None) -> None:
+    step.set(answer_delivery=delivery)
     moments = {name: at for name, at in times.items() if at is not None}
     step.write(
         f"""UPDATE answer SET delivery = %s{"".join(f", {name} = %s" for name in moments)}
         WHERE round_id = (SELECT id FROM input_round WHERE operation_id = %s AND number = %s)""",
-        [str(delivery), *moments.values(), step.row.id, step.row.round],
+        [delivery, *moments.values(), step.row.id, step.row.round],
     )
 
 
@@ -208,7 +205,7 @@ def answer_round(
             "ANSWER_STORED",
             detail={"round": round, "actions": [reply.action for reply in replies]},
             round_open=False,
-            answer_delivery=Delivery.STORED.value,
+            answer_delivery=Delivery.STORED,
         )
         step.write(
             """UPDATE input_round SET status = 'ANSWERED', closed_at = %s
@@ -259,9 +256,7 @@ def _fate(step: Step, number: int, request_digest: str) -> RoundFate | None:
     status, reason, closed_at, deadline_at, digest, by, at, replies = found
     if by is not None:
         given = tuple(GivenReply(**reply) for reply in json.loads(replies))
-        return RoundFate(
-            status="ANSWERED", reason=reason, by=by, at=at, replies=given, newest_round=newest
-        )
+        return RoundFate(status="ANSWERED", reason=reason, by=by, at=at, replies=given, newest_round=newest)
     if status == RoundStatus.EXPIRED or (status == RoundStatus.OPEN and step.now >= deadline_at):
         return RoundFate(status="EXPIRED", reason=reason, at=deadline_at, newest_round=newest)
     if status != RoundStatus.OPEN or step.row.state is not State.INPUT_REQUIRED:
@@ -328,7 +323,7 @@ def open_round_page(operation: str, *, round: int, now: datetime) -> bool:
             FROM opened WHERE due.operation_id = opened.operation_id""",
             [now, operation, round, now - LOOK_GAP, now],
         )
-        return cursor.rowcount > 0
+        return bool(cursor.rowcount)
 
 
 def claim_round(operation: str, *, round: int, by: str, now: datetime) -> Moved:
@@ -384,6 +379,13 @@ def permit_answer(operation: str, *, permit: uuid.UUID, ticket: Ticket, now: dat
     return perform(operation, change, now=now, ticket=ticket)
 
 
+_SETTLEMENT = {
+    Delivery.STORED: "not_sent",
+    Delivery.SENT: "answered",
+    Delivery.UNCERTAIN: "lost",
+}
+
+
 def answer_settled(
     operation: str,
     *,
@@ -393,12 +395,12 @@ def answer_settled(
     ticket: Ticket,
     next_at: datetime,
     now: datetime,
-    exchanges: Sequence[Any] = (),
+    exchanges: Sequence[Exchange] = (),
 ) -> Moved:
     """Record how sending went: SENT, UNCERTAIN, or back to STORED when nothing left (I6, I7)."""
 
     def change(step: Step) -> None:
-        settle(step, permit, "not_sent" if delivery is Delivery.STORED else "answered" if delivery is Delivery.SENT else "lost")
+        settle(step, permit, _SETTLEMENT[delivery])
         if step.row.answer_delivery != Delivery.PERMITTED:
             raise RoundGone(RoundFate(status="CLOSED", newest_round=step.row.round))
         step.note("ANSWER_" + delivery.value, detail={"why": why} if why else None)

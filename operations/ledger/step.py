@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.db import InterfaceError, OperationalError, connection, transaction
@@ -27,9 +28,10 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from adapters.contract import Exchange
 from operations import announce
 from operations.machine import (
+    Delivery,
     Event,
-    Standing,
     StaleStep,
+    Standing,
     State,
     StepError,
     Ticket,
@@ -124,7 +126,15 @@ def _rows(sql: str, operations: Sequence[str]) -> dict[str, Row]:
     with connection.cursor() as cursor:
         cursor.execute(sql, [list(operations)])
         found = [dict(zip(_COLUMNS, values, strict=True)) for values in cursor.fetchall()]
-    return {row["id"]: Row(**{**row, "state": State(row["state"])}) for row in found}
+    return {row["id"]: Row(**(row | _words(row))) for row in found}
+
+
+def _words(row: Mapping[str, Any]) -> dict[str, Any]:
+    delivery = row["answer_delivery"]
+    return {
+        "state": State(row["state"]),
+        "answer_delivery": Delivery(delivery) if delivery is not None else None,
+    }
 
 
 def read(operations: Sequence[str]) -> dict[str, Row]:
@@ -142,11 +152,11 @@ class Step:
     id: uuid.UUID
     ticket: Ticket | None
     _writes: list[tuple[str, Sequence[Any]]] = field(default_factory=list)
-    _pending: dict[str, Any] = field(default_factory=dict)
+    _pending: dict[str, object] = field(default_factory=dict)
     _evidence: list[int] = field(default_factory=list)
     _moved: bool = False
 
-    def move(self, event: Event, /, *, detail: Mapping[str, Any] | None = None, **columns: Any) -> None:
+    def move(self, event: Event, /, *, detail: Mapping[str, Any] | None = None, **columns: object) -> None:
         """Take one legal step; `columns` change with it. Raises IllegalStep."""
         source, target = self.row.state, step(self.row.state, event)
         if self._moved:
@@ -156,12 +166,12 @@ class Step:
         self._change(state=target, entered_at=self.now, version=self.row.version + 1, **columns)
         self._journal(JournalKind.STEP, event.value, source, target, detail)
 
-    def note(self, what: str, /, *, detail: Mapping[str, Any] | None = None, **columns: Any) -> None:
+    def note(self, what: str, /, *, detail: Mapping[str, Any] | None = None, **columns: object) -> None:
         """Record a change inside a state."""
         self._change(version=self.row.version + 1, **columns)
         self._journal(JournalKind.NOTE, what, self.row.state, self.row.state, detail)
 
-    def set(self, **columns: Any) -> None:
+    def set(self, **columns: object) -> None:
         """Change columns that go with a step or a note of the same change."""
         self._change(**columns)
 
@@ -244,9 +254,9 @@ class Step:
         name = type(error).__name__
         self._journal(kind, name, self.row.state, self.row.state, error.detail())
 
-    def _change(self, **columns: Any) -> None:
+    def _change(self, **columns: object) -> None:
         self._pending.update(columns)
-        own = {name: value for name, value in columns.items() if name in _COLUMNS}
+        own: dict[str, Any] = {name: value for name, value in columns.items() if name in _COLUMNS}
         self.row = replace(self.row, **own)
 
     def _write_row(self) -> None:
@@ -256,9 +266,7 @@ class Step:
         self.write(f"UPDATE operation SET {names} WHERE id = %s", [*self._pending.values(), self.row.id])
         self._pending = {}
 
-    def _journal(
-        self, kind: str, event: str, source: str, target: str, detail: Mapping[str, Any] | None
-    ) -> None:
+    def _journal(self, kind: str, event: str, source: str, target: str, detail: Mapping[str, Any] | None) -> None:
         row, ticket = self.row, self.ticket
         self.write(
             """INSERT INTO journal (operation_id, at, kind, event, source, target, version, epoch,
@@ -301,9 +309,10 @@ def perform(
     been journalled and committed.
     """
     call = uuid.uuid4()
+    blank = partial(Step, now=now, actor=actor, id=call, ticket=ticket)
     for run in range(MAX_RUNS):
         try:
-            moved, error = _transact(operation, change, beside or {}, call, now, actor, ticket, exchanges)
+            moved, error = _transact(operation, blank, change, exchanges, beside or {})
             break
         except (OperationalError, InterfaceError):
             if run == MAX_RUNS - 1:
@@ -322,22 +331,19 @@ def perform(
 
 def _transact(
     operation: str,
+    blank: Callable[..., Step],
     change: Change,
-    beside: Mapping[str, Change],
-    call: uuid.UUID,
-    now: datetime,
-    actor: str,
-    ticket: Ticket | None,
     exchanges: Sequence[Exchange],
+    beside: Mapping[str, Change],
 ) -> tuple[Moved, StepError | None]:
     with transaction.atomic(durable=True):
         rows = _rows(_LOCK, [operation, *beside])
         if operation not in rows:
             raise NoSuchOperation(operation)
-        first, error = _plan(Step(rows[operation], now, actor, call, ticket), change, exchanges)
+        first, error = _plan(blank(row=rows[operation]), change, exchanges)
         first.flush()
         for other, its_change in beside.items() if error is None else ():
-            second = Step(rows[other], now, actor, call, None)
+            second = blank(row=rows[other], ticket=None)
             its_change(second)
             second.flush()
     row = first.row

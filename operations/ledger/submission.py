@@ -6,16 +6,17 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import InterfaceError, OperationalError, connection, transaction
 
 from adapters import strictjson
 from adapters.contract import Absent, Exchange, Observation, Opened
 from operations import announce, outputguard
-from operations.ledger import looks
+from operations.ledger import looks, rounds
 from operations.ledger.acceptance import Facts, accept_terminal
 from operations.ledger.permits import give, settle
-from operations.ledger.step import MAX_RUNS, LedgerError, Moved, Step, perform
+from operations.ledger.step import MAX_RUNS, LedgerError, Moved, PermitDenied, Step, perform
 from operations.machine import (
     BEFORE_TASK,
     Event,
@@ -152,6 +153,8 @@ def _insert(call: NewCall, digest: str, now: datetime) -> Submitted:
     if broken:
         raise ArgumentsRefused(broken)
     operation, budget = uuid.uuid4(), call.budget_s or tool.budget_s
+    request: list[Any] = [call.client, call.call_node, call.principal, call.submission_key, digest]
+    pinned: list[Any] = [tool.id, tool.descriptor_id, tool.protocol, tool.release, tool.epoch]
     with connection.cursor() as cursor:
         cursor.execute(
             """INSERT INTO operation (id, version, state, reason, created_at, entered_at, client,
@@ -159,9 +162,8 @@ def _insert(call: NewCall, digest: str, now: datetime) -> Submitted:
                 descriptor_id, protocol, release, created_epoch, budget_ends_at)
             VALUES (%s, 1, %s, '', %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
             ON CONFLICT DO NOTHING""",
-            [operation, State.SUBMITTING, now, now, call.client, call.call_node, call.principal]
-            + [call.submission_key, digest, call.arguments, call.server, tool.id, tool.descriptor_id]
-            + [tool.protocol, tool.release, tool.epoch, now + timedelta(seconds=budget)],
+            [operation, State.SUBMITTING, now, now, *request, call.arguments, call.server, *pinned]
+            + [now + timedelta(seconds=budget)],
         )
         if cursor.rowcount == 0:  # another request of this call node was quicker
             standing = _standing_for(call, digest)
@@ -177,8 +179,7 @@ def _insert(call: NewCall, digest: str, now: datetime) -> Submitted:
             """INSERT INTO journal (operation_id, at, kind, event, source, target, version, epoch,
                 cancel_generation, round, look, actor, detail, evidence_seqs, step)
             VALUES (%s, %s, 'NOTE', 'SUBMITTED', %s, %s, 1, %s, 0, 0, 0, %s, '{}', '{}', %s)""",
-            [operation, now, State.SUBMITTING, State.SUBMITTING, tool.epoch]
-            + [f"client:{call.client}", uuid.uuid4()],
+            (operation, now, State.SUBMITTING, State.SUBMITTING, tool.epoch, f"client:{call.client}", uuid.uuid4()),
         )
     return Submitted(operation=str(operation), created=True, version=1)
 
@@ -232,9 +233,7 @@ def session_lost(
     return perform(operation, change, now=now, ticket=ticket, exchanges=exchanges)
 
 
-def permit_submit(
-    operation: str, *, permit: uuid.UUID, as_task: bool, ticket: Ticket, now: datetime
-) -> Moved:
+def permit_submit(operation: str, *, permit: uuid.UUID, as_task: bool, ticket: Ticket, now: datetime) -> Moved:
     """Commit "bytes may have left" before the socket is written (L2, L4).
 
     Raises PermitDenied when a permit is still out, a cancel was asked, or a switch is shut.
@@ -344,7 +343,7 @@ def hand_to_person(
 
     def change(step: Step) -> None:
         if step.row.state is State.INPUT_REQUIRED:
-            looks.rounds.close(step, "our waiting for the operation ended")
+            rounds.close(step, "our waiting for the operation ended")
         step.move(event, reason=reason)
         if step.row.task_id is None and step.row.reason == Reason.SUBMIT_LOST:
             step.set(not_found=NotFound.UNKNOWN)
@@ -378,7 +377,7 @@ def nothing_created(
             not_found=NotFound.NEVER_CREATED,
         )
         if step.row.cancel_intent:
-            close_unsent(step)
+            close_as_unsent(step)
         else:
             step.due(next_at)
 
@@ -421,8 +420,18 @@ def refuse(
     return perform(operation, change, now=now, ticket=ticket, exchanges=exchanges)
 
 
-def close_unsent(step: Step) -> None:
-    """Accept the cancel of a call of which provably nothing exists at the server (C9, R4)."""
+def close_unsent(operation: str, *, ticket: Ticket, now: datetime) -> Moved:
+    """Close an operation whose cancel was asked and of which nothing exists at the server (C9)."""
+    return perform(operation, close_as_unsent, now=now, ticket=ticket)
+
+
+def close_as_unsent(step: Step) -> None:
+    """Accept the cancel of a call of which provably nothing exists at the server (C9, R4).
+
+    Raises PermitDenied when something may have been sent after all.
+    """
+    if not step.row.nothing_sent:
+        raise PermitDenied("a submit may have reached the server")
     step.set(cancel_settled_at=step.now, cancel_intent=False)
     accept_terminal(
         step,

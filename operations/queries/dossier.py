@@ -75,8 +75,8 @@ class Dossier:
     pause_reason: str
     lookup: str
     quarantine_s: int
-    declares_cancel: bool | None
-    """Whether the server has declared that tasks can be cancelled; None: it was never asked."""
+    can_cancel: bool
+    """The server has declared that tasks can be cancelled. What is not declared is absent (N2)."""
     stream_event_id: str
     list_cursor: str
     cancel_generation: int
@@ -111,6 +111,11 @@ class Dossier:
     def is_finished(self) -> bool:
         """True: a cancel asked now comes too late (C10)."""
         return self.state in FINISHED
+
+    @property
+    def nothing_sent(self) -> bool:
+        """True: provably, nothing of this call can exist at the server."""
+        return self.sends == self.sends_disproved
 
     @property
     def is_tool_error(self) -> bool:
@@ -172,7 +177,7 @@ def read(operation: uuid.UUID) -> Dossier | None:
         pause_reason=row.server.pause_reason,
         lookup=row.server.lookup,
         quarantine_s=row.server.quarantine_s,
-        declares_cancel=_declares_cancel(row.server.capabilities),
+        can_cancel=(row.server.capabilities or {}).get("cancels_tasks") is True,
         stream_event_id=row.stream_event_id,
         list_cursor=row.list_cursor,
         cancel_generation=row.cancel_generation,
@@ -198,13 +203,6 @@ def read(operation: uuid.UUID) -> Dossier | None:
         evidence_count=row.evidence_count,
         disputed=row.disputed,
     )
-
-
-def _declares_cancel(capabilities: Mapping[str, Any] | None) -> bool | None:
-    if capabilities is None:
-        return None
-    declared = capabilities.get("cancels_tasks")
-    return declared if isinstance(declared, bool) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,6 +100,11 @@ class RoundCard:
     answered_at: datetime | None
     delivery: str
 
+    @property
+    def seconds_given(self) -> float:
+        """The whole time between the question and its deadline."""
+        return (self.deadline_at - self.opened_at).total_seconds()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inbox:
@@ -235,8 +240,10 @@ _AS_TEXT = {"questions_text": Cast("questions", TextField())}
 
 
 def _joined(rows: QuerySet[Round]) -> QuerySet[Round]:
-    return rows.defer("questions").annotate(**_AS_TEXT).select_related(
-        "answer", "operation__server", "operation__tool", "operation__descriptor"
+    return (
+        rows.defer("questions")
+        .annotate(**_AS_TEXT)
+        .select_related("answer", "operation__server", "operation__tool", "operation__descriptor")
     )
 
 
@@ -338,10 +345,16 @@ def _question(held: Mapping[str, Any]) -> RoundQuestion:
         key=held["key"],
         mode=held.get("mode") or "form",
         message=held.get("message") or "",
-        schema=held.get("schema"),
+        schema=_schema(held),
         url=held.get("url") or "",
         digest=held.get("digest") or "",
     )
+
+
+def _schema(held: Mapping[str, Any]) -> object:
+    # The text keeps the order of the properties, which the database's own JSON does not.
+    text = held.get("schema_text")
+    return json.loads(text, parse_float=Decimal) if text else held.get("schema")
 
 
 def _read_cursor(text: str) -> tuple[datetime, int] | None:

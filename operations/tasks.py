@@ -1,0 +1,16 @@
+"""What Celery runs. Bodies of three lines: a message is only a wake-up, the ledger is the queue."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from operations.engine import engine
+
+SLICE_S = 5.0
+"""How long one drive task works before its process takes the next message."""
+
+
+@shared_task(ignore_result=True)
+def drive() -> None:
+    """Drive what is due for one slice. A lost or doubled message changes nothing."""
+    engine().slice(SLICE_S)
