@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.core.exceptions import RequestDataTooBig
-from django.db import InterfaceError, OperationalError, close_old_connections
+from django.db import InterfaceError, OperationalError, close_old_connections, connection
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -106,7 +106,8 @@ async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
         try:
             return work(*args, **kwargs)
         finally:
-            close_old_connections()
+            if not connection.in_atomic_block:  # then it is the caller's own to keep
+                close_old_connections()
 
     return await sync_to_async(run)()
 

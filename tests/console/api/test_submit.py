@@ -117,7 +117,7 @@ def test_all_faults_of_a_body_are_told_at_once(node):
 @pytest.mark.parametrize(
     "raw",
     [
-        b"",
+        b" ",
         b"[]",
         b'{"a": 1,}',
         b'{"a": NaN}',
