@@ -1,7 +1,7 @@
 """Settings, read once from the environment. A value that cannot be read stops the start.
 
 Variables: DATABASE_URL, CELERY_BROKER_URL, SECRET_KEY, ALLOWED_HOSTS, LONGCALL_HOME, LONGCALL_ORIGIN, LONGCALL_TLS,
-LONGCALL_DEBUG, LONGCALL_POOL, LONGCALL_BEAT.
+LONGCALL_DEBUG, LONGCALL_POOL, LONGCALL_BEAT, LONGCALL_DEMO_PORT.
 """
 
 import os
@@ -214,6 +214,9 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a broker that is away delays, it never ends a worker
+
+# Where `up` runs the demo's tool servers on this machine; `demo_seed` registers them under it.
+DEMO_PORT = env_int("LONGCALL_DEMO_PORT", default=8765)
 
 LOGGING = {
     "version": 1,

@@ -1,4 +1,7 @@
-"""`python -m console.ground HOME PORT demo|bare`: the supervisor behind `manage.py up`, without Django in memory."""
+"""`python -m console.ground HOME PORT DEMO_PORT`: the supervisor behind `manage.py up`, without Django in memory.
+
+DEMO_PORT 0 leaves the demo out.
+"""
 
 import json
 import sys
@@ -14,8 +17,8 @@ from console.ground.valkey import ValkeyError
 
 def main() -> None:
     """Run the product until a signal; exit with the reason when it cannot start."""
-    home, port, demo = sys.argv[1:]
-    product = Product(home=Home(Path(home)), port=int(port), with_demo=demo == "demo", tell=tell)
+    home, port, demo_port = sys.argv[1:]
+    product = Product(home=Home(Path(home)), port=int(port), demo_port=int(demo_port) or None, tell=tell)
     try:
         product.run(greet=lambda: greet(product))
     except (CannotStartError, NoAccountError, UnsafeFolderError, PostgresError, ValkeyError) as error:
@@ -31,12 +34,13 @@ def tell(text: str) -> None:
 def greet(product: Product) -> None:
     """Say where the site is, who may sign in, and what to do first."""
     tell(f"\nLongcall is running at {product.address}/   (Ctrl-C stops it; logs in {product.home.logs})\n")
-    if not product.with_demo:
+    if product.demo_port is None:
         tell("First: make an admin with `python3 manage.py createsuperuser` in another shell.\n")
         return
-    tell("Sign in as")
-    for person in json.loads(product.home.people.read_text()):
-        tell(f"  {person['username']:<12} {person['password']:<20} {', '.join(person['roles'])}")
+    if product.home.people.exists():
+        tell("Sign in as")
+        for person in json.loads(product.home.people.read_text()):
+            tell(f"  {person['username']:<12} {person['password']:<20} {', '.join(person['roles'])}")
     tell("\nFirst: sign in, press a button under “Try it”, and watch the operation live.\n")
 
 

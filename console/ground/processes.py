@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One Python process: `python -m` these words. `is_demo`: left out by `up --without-demo`."""
+    """One Python process: `python -m` these words. `is_demo`: `up --without-demo` leaves it out."""
 
     name: str
     module: str
@@ -13,15 +13,15 @@ class Process:
     is_demo: bool = False
 
 
-def table(*, port: int, with_demo: bool) -> list[Process]:
-    """Return the processes in the order of their start."""
+def table(*, port: int, demo_port: int | None) -> list[Process]:
+    """Return the processes in the order of their start; no `demo_port` means no demo."""
     everything = [
         Process("web", "uvicorn", ("console.asgi:application", "--host", "127.0.0.1", "--port", str(port), *UVICORN)),
         Process("worker", "django", ("worker",)),
-        Process("demo-servers", "django", ("demo_servers",), is_demo=True),
+        Process("demo-servers", "django", ("demo_servers", "--port", str(demo_port)), is_demo=True),
         Process("demo-workflow", "django", ("demo_workflow", "--follow"), is_demo=True),
     ]
-    return [process for process in everything if with_demo or not process.is_demo]
+    return [process for process in everything if demo_port or not process.is_demo]
 
 
 UVICORN = (

@@ -34,11 +34,11 @@ class CannotStartError(Exception):
 
 @dataclass(slots=True)
 class Product:
-    """One running installation. `tell` takes lines for the person at the shell."""
+    """One running installation. `tell` takes lines for the person at the shell; no `demo_port` means no demo."""
 
     home: Home
     port: int
-    with_demo: bool
+    demo_port: int | None
     tell: Callable[[str], None]
     _stopping: bool = False
     _servers: list[Cluster | Broker] = field(default_factory=list)
@@ -56,7 +56,9 @@ class Product:
         self.home.create()
         with ExitStack() as stack:
             stack.enter_context(_only_one(self.home))
-            _require_free(self.port)
+            _require_free(self.port, "--port")
+            if self.demo_port:
+                _require_free(self.demo_port, "--demo-port")
             stack.enter_context(self._stop_on_signals())
             stack.callback(self._stop_servers)
             surroundings = self._start_servers()
@@ -65,7 +67,7 @@ class Product:
             supervisor = Supervisor(environment=surroundings, logs=self.home.logs, tell=self.tell)
             stack.callback(supervisor.stop)
             stack.callback(self.tell, "stopping ...")
-            for process in processes.table(port=self.port, with_demo=self.with_demo):
+            for process in processes.table(port=self.port, demo_port=self.demo_port):
                 supervisor.start(process)
             if self._wait_for_first_page(supervisor):
                 greet()
@@ -93,10 +95,10 @@ class Product:
             services["CELERY_BROKER_URL"] = broker.url
         # For commands in another shell (`manage.py submit`): they read it in the settings.
         write_private(self.home.services, json.dumps(services))
-        return dict(os.environ) | services | _for_children(self.home)
+        return dict(os.environ) | services | _for_children(self.home, self.demo_port)
 
     def _prepare(self, surroundings: dict[str, str]) -> None:
-        command = [sys.executable, "-m", "django", "prepare", *(["--demo"] if self.with_demo else [])]
+        command = [sys.executable, "-m", "django", "prepare", *(["--demo"] if self.demo_port else [])]
         if subprocess.run(command, cwd=PROJECT, env=surroundings, stdin=subprocess.DEVNULL, check=False).returncode:
             raise CannotStartError("Preparing the database or the files failed, see above.")
 
@@ -149,16 +151,17 @@ def _only_one(home: Home) -> Iterator[None]:
         yield
 
 
-def _require_free(port: int) -> None:
+def _require_free(port: int, flag: str) -> None:
     try:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError as error:
-        raise CannotStartError(f"Port {port} cannot be used ({error.strerror}). Use --port.") from None
+        raise CannotStartError(f"Port {port} cannot be used ({os.strerror(error.errno or 0)}). Use {flag}.") from None
 
 
-def _for_children(home: Home) -> dict[str, str]:
+def _for_children(home: Home, demo_port: int | None) -> dict[str, str]:
     return {
         "LONGCALL_HOME": str(home.root),
+        "LONGCALL_DEMO_PORT": str(demo_port or ""),
         "DJANGO_SETTINGS_MODULE": "console.settings",
         environment.SKIP: "0",
         # Celery warns of root because of pickle; only JSON is accepted (settings).

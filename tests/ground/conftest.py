@@ -1,10 +1,10 @@
 """Places for embedded servers, and a look at what is still running."""
 
+import subprocess
 import tempfile
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from console.ground import place
@@ -20,12 +20,11 @@ def where():
 
 @pytest.fixture
 def processes_of():
-    """A function: every process whose command line mentions a text."""
+    """A function: the command line of every process that mentions a text."""
 
     def find(text):
-        return [
-            process for process in psutil.process_iter(["cmdline"]) if text in " ".join(process.info["cmdline"] or [])
-        ]
+        table = subprocess.run(["ps", "-axww", "-o", "command"], capture_output=True, text=True, check=True).stdout
+        return [line for line in table.splitlines() if text in line]
 
     return find
 

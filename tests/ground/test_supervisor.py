@@ -126,7 +126,7 @@ def test_a_process_ends_when_the_supervisor_is_killed(tmp_path, processes_of, so
 
 
 def test_the_demo_is_left_out_on_request():
-    everything, bare = (table(port=8000, with_demo=with_demo) for with_demo in (True, False))
+    everything, bare = (table(port=8000, demo_port=demo_port) for demo_port in (8765, None))
 
     assert [process.name for process in bare] == ["web", "worker"]
     assert [process.name for process in everything if not process.is_demo] == ["web", "worker"]

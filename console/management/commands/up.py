@@ -17,11 +17,12 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--port", type=int, default=8000, help="of the site, on 127.0.0.1 (8000)")
         parser.add_argument("--home", type=Path, help="the run folder (LONGCALL_HOME, or var/ of the checkout)")
+        parser.add_argument("--demo-port", type=int, default=8765, help="of the demo's tool servers (8765)")
         parser.add_argument("--without-demo", action="store_true", help="no demo servers, people or workflow")
 
-    def handle(self, *, port: int, home: Path | None, without_demo: bool, **options: Any) -> None:
+    def handle(self, *, port: int, demo_port: int, home: Path | None, without_demo: bool, **options: Any) -> None:
         root = home.resolve() if home else from_environment().root
         # The supervisor replaces us: it runs for weeks and needs neither Django nor a database client.
         os.chdir(PROJECT)
-        arguments = ["-m", "console.ground", str(root), str(port), "bare" if without_demo else "demo"]
-        os.execv(sys.executable, [sys.executable, *arguments])  # noqa: S606 - our own interpreter, no shell
+        ports = [str(port), "0" if without_demo else str(demo_port)]
+        os.execv(sys.executable, [sys.executable, "-m", "console.ground", str(root), *ports])  # noqa: S606 - our own interpreter, no shell
