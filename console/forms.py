@@ -100,12 +100,17 @@ class QuestionForm(forms.Form):
     @property
     def asks_for_secret(self) -> bool:
         """True: a field's name or title looks like a password or a key."""
-        return any(_SECRET.search(f"{part.property} {part.label}") for part in self.shown.parts)
+        return any(looks_secret(part) for part in self.shown.parts)
 
     @property
     def schema_text(self) -> str:
         """The schema for reading."""
         return plaintext.pretty(plaintext.write(self.question.schema))
+
+    @property
+    def unchecked_patterns(self) -> list[str]:
+        """The patterns that only the server can check."""
+        return schemas.unchecked_patterns(self.question.schema)
 
     @property
     def content(self) -> str | None:
@@ -189,6 +194,11 @@ def show(question: RoundQuestion) -> Shown:
         return Shown(kind=Kind.FORM, parts=parts.parts_of(schema))
     except parts.CannotShow as reason:
         return Shown(kind=Kind.JSON, why=str(reason))
+
+
+def looks_secret(part: Part) -> bool:
+    """True: the name or the title of a field looks like a password or a key."""
+    return _SECRET.search(f"{part.property} {part.label}") is not None
 
 
 def _without_content(form: QuestionForm, choice: Choice) -> GivenReply:

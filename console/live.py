@@ -1,0 +1,262 @@
+"""Live pages: "operation N moved to version V", from the ledger's NOTIFY to every browser that watches.
+
+A web process holds one LISTEN connection while somebody watches, and none otherwise. It passes on
+ids and versions only; what a person may see of them is decided by the page that is fetched next.
+
+Note [Hints, not facts]
+Nothing here has to arrive. A page asks the ledger again when its socket opens, when it is told to
+(`resync`), and every fifteen seconds. So a lost notification costs a delay and never a wrong page.
+
+Note [Gather for a moment]
+Five hundred changes in a second would overflow the layer's queue of a slow browser, and the layer
+drops what overflows. So changes are gathered for a moment, only the newest version of each
+operation is sent on, and where there are too many, one `resync` stands for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import random
+import weakref
+from collections.abc import AsyncIterator, Mapping
+from importlib import import_module
+from typing import Any
+from urllib.parse import parse_qs
+from uuid import UUID
+
+import psycopg
+from channels.auth import get_user
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncWebsocketConsumer
+from channels.layers import get_channel_layer
+from django.conf import settings
+from django.db import connection
+
+from console import access
+
+CHANNEL = "longcall"
+EVERYTHING = "all"
+"""Group of the sockets that hear of every operation."""
+EVERYBODY = "everybody"
+"""Group of all sockets, for `resync`."""
+GATHER_S = 0.05
+MOST_AT_ONCE = 50
+BEAT_S = 10.0
+"""How often a socket says that it is alive; every second beat the session is checked again."""
+PROBE_S = 15.0
+"""A silent LISTEN connection is asked whether it still is one."""
+LINGER_S = 30.0
+"""How long the connection outlives its last watcher: a long poll comes back at once."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 10.0
+SIGNED_OUT = 4401
+"""Close code: the session has ended. The page goes to the login."""
+
+log = logging.getLogger(__name__)
+
+
+class Listener:
+    """The one LISTEN connection of an event loop. Connects with its first watcher, lingers after its last."""
+
+    def __init__(self) -> None:
+        self.ready = asyncio.Event()
+        """Set while notifications are being received."""
+        self._watchers = 0
+        self._task: asyncio.Task[None] | None = None
+        self._ending: asyncio.TimerHandle | None = None
+        self._waiting: dict[str | None, set[asyncio.Event]] = {}
+        self._gathered: dict[str, int] = {}
+        self._resync = False
+
+    @contextlib.asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Keep the connection while the block runs, and for LINGER_S after."""
+        self._watchers += 1
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="longcall-listen")
+        try:
+            yield
+        finally:
+            self._watchers -= 1
+            if not self._watchers:
+                self._ending = asyncio.get_running_loop().call_later(LINGER_S, self._end)
+
+    @contextlib.asynccontextmanager
+    async def watching(self, operation: str | None) -> AsyncIterator[asyncio.Event]:
+        """Give an event that is set when the operation moves (None: any), or when news may have been missed."""
+        moved = asyncio.Event()
+        self._waiting.setdefault(operation, set()).add(moved)
+        try:
+            async with self.watched():
+                yield moved
+        finally:
+            self._waiting[operation].discard(moved)
+            if not self._waiting[operation]:
+                del self._waiting[operation]
+
+    def _end(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self._task = self._ending = None
+        self.ready.clear()
+
+    async def _run(self) -> None:
+        pause = FIRST_PAUSE_S
+        while True:
+            try:
+                async with await psycopg.AsyncConnection.connect(**_connection_settings(), autocommit=True) as held:
+                    await held.execute(f"LISTEN {CHANNEL}")
+                    pause = FIRST_PAUSE_S
+                    self.ready.set()
+                    # Whatever moved while nobody listened has not been told.
+                    self._resync = True
+                    await self._listen(held)
+            except (psycopg.Error, OSError, TimeoutError) as error:
+                self.ready.clear()
+                log.warning("listening broke off: %s", type(error).__name__)
+            await asyncio.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - spreads load, hides nothing
+            pause = min(pause * 2, LONGEST_PAUSE_S)
+
+    async def _listen(self, held: psycopg.AsyncConnection[Any]) -> None:
+        while True:
+            if not self._resync:
+                async for notice in held.notifies(timeout=PROBE_S, stop_after=1):
+                    self._note(notice.payload)
+            if not (self._gathered or self._resync):
+                await asyncio.wait_for(held.execute("SELECT 1"), PROBE_S)
+                continue
+            async for notice in held.notifies(timeout=GATHER_S):
+                self._note(notice.payload)
+            await self._pass_on()
+
+    def _note(self, payload: str) -> None:
+        try:
+            told = json.loads(payload)
+            operation, version = str(told["op"]), int(told["v"])
+        except (ValueError, TypeError, KeyError):
+            log.warning("a notification could not be read")
+            return
+        self._gathered[operation] = max(version, self._gathered.get(operation, 0))
+
+    async def _pass_on(self) -> None:
+        gathered, self._gathered = self._gathered, {}
+        resync, self._resync = self._resync or len(gathered) > MOST_AT_ONCE, False
+        for operation, events in self._waiting.items():
+            if resync or operation is None or operation in gathered:
+                for moved in events:
+                    moved.set()
+        layer = get_channel_layer()
+        if resync:
+            await layer.group_send(EVERYBODY, {"type": "resync"})
+            return
+        await layer.group_send(EVERYTHING, {"type": "moved", "moves": list(gathered.items())})
+        for operation, version in gathered.items():
+            await layer.group_send(f"op.{operation}", {"type": "moved", "moves": [(operation, version)]})
+
+
+_listeners: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Listener] = weakref.WeakKeyDictionary()
+
+
+def listener() -> Listener:
+    """Return the listener of the running loop; it connects when it is first watched."""
+    return _listeners.setdefault(asyncio.get_running_loop(), Listener())
+
+
+async def wait_for_change(operation: str | None, *, timeout: float) -> bool:  # noqa: ASYNC109 - the caller's deadline
+    """Wait until the operation moves (None: any operation), for at most `timeout` seconds.
+
+    True: it moved, or news may have been missed; read again. False: time is up. A change between the caller's
+    reading and this call is not seen: read again from time to time, or read inside `Listener.watching`.
+    """
+    async with listener().watching(operation) as moved:
+        try:
+            await asyncio.wait_for(moved.wait(), timeout)
+        except TimeoutError:
+            return False
+        return True
+
+
+class LiveConsumer(AsyncWebsocketConsumer):
+    """One browser's socket. Sends `{"op", "v"}`, `{"resync": true}` and `{"beat": true}`; reads nothing."""
+
+    async def connect(self) -> None:
+        """Join the groups, then accept: whatever moves from now on is told."""
+        self._held = contextlib.AsyncExitStack()
+        self._groups: list[str] = []
+        self._beating: asyncio.Task[None] | None = None
+        await self.accept()
+        if not await self._signed_in():
+            await self.close(SIGNED_OUT)
+            return
+        await self._held.enter_async_context(listener().watched())
+        for group in (EVERYBODY, _group_of(self.scope)):
+            await self.channel_layer.group_add(group, self.channel_name)
+            self._groups.append(group)
+        # What moved between the page's rendering and this moment was told to nobody here.
+        await self._send({"resync": True})
+        self._beating = asyncio.create_task(self._beat(), name="longcall-beat")
+
+    async def disconnect(self, code: int) -> None:
+        """Leave everything that was joined."""
+        if self._beating is not None:
+            self._beating.cancel()
+        for group in self._groups:
+            await self.channel_layer.group_discard(group, self.channel_name)
+        await self._held.aclose()
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        """Ignore whatever a browser says: a socket changes nothing."""
+
+    async def moved(self, event: Mapping[str, Any]) -> None:
+        """Pass on which operations have moved."""
+        for operation, version in event["moves"]:
+            await self._send({"op": operation, "v": version})
+
+    async def resync(self, _event: Mapping[str, Any]) -> None:
+        """Tell the page to ask for everything again."""
+        await self._send({"resync": True})
+
+    async def _send(self, told: Mapping[str, Any]) -> None:
+        await self.send(text_data=json.dumps(told, separators=(",", ":")))
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_S)
+            await self._send({"beat": True})
+            await asyncio.sleep(BEAT_S)
+            if not await self._signed_in():
+                await self.close(SIGNED_OUT)
+                return
+            await self._send({"beat": True})
+
+    async def _signed_in(self) -> bool:
+        # Read anew each time: the scope keeps the session and the user of the moment the socket was opened.
+        store = import_module(settings.SESSION_ENGINE).SessionStore(self.scope["session"].session_key)
+        user = await get_user({"session": store})
+        return bool(await database_sync_to_async(access.may)(user, access.Deed.SEE))
+
+
+def _group_of(scope: Mapping[str, Any]) -> str:
+    """The group of the operation that `?op=` names, or the one that hears of all."""
+    wanted = parse_qs(scope["query_string"].decode("ascii", "replace")).get("op", [""])[0]
+    try:
+        return f"op.{UUID(wanted)}"
+    except ValueError:
+        return EVERYTHING
+
+
+def _connection_settings() -> dict[str, Any]:
+    """What Django would connect with, without what only Django's own connections need."""
+    held = connection.settings_dict
+    named = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
+    given = {name: held[key] for name, key in named.items() if held[key]}
+    options = {name: value for name, value in held["OPTIONS"].items() if name not in _DJANGOS_OWN}
+    return options | given | {"connect_timeout": 5, "tcp_user_timeout": 20_000}
+
+
+_DJANGOS_OWN = {"pool", "isolation_level", "assume_role", "server_side_binding", "cursor_factory", "context"}

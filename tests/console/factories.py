@@ -1,0 +1,164 @@
+"""A small world for tests of pages: people, one server with its tools, and operations brought where a test needs them.
+
+Everything goes through the ledger's own verbs, so that no test meets a row that could not exist.
+"""
+
+import datetime as dt
+import itertools
+import json
+import uuid
+
+from adapters.contract import (
+    Capabilities,
+    Ended,
+    Mode,
+    NeedsInput,
+    Negotiation,
+    Opened,
+    ProtocolStatus,
+    Question,
+    TaskFacts,
+    TaskSupport,
+    ToolDescriptor,
+    Working,
+)
+from adapters.strictjson import digest_of
+from console.access import Role
+from django.contrib.auth.models import Group, User
+from django.utils import timezone
+from operations import ledger
+
+PASSWORD = "correct horse battery"
+VERSION = "2025-11-25"
+CAPABILITIES = Capabilities(
+    server_name="shop", server_version="1", creates_tasks=True, cancels_tasks=True, lists_tasks=True
+)
+YES_NO = {"type": "object", "properties": {"ok": {"type": "boolean", "title": "Deploy now"}}, "required": ["ok"]}
+_numbers = itertools.count(1)
+
+
+def person(name, *roles):
+    """Make a person with these roles."""
+    user = User.objects.create_user(name, password=PASSWORD)
+    for role in roles:
+        user.groups.add(Group.objects.get_or_create(name=Role(role).value)[0])
+    return user
+
+
+def server(slug="shop", *, tools=("change_prices",), answer_within_s=1800):
+    """Register a server with its tools."""
+    ledger.register_protocol(VERSION, release="r1")
+    ledger.register_server(
+        ledger.NewServer(
+            slug=slug, title=slug.title(), url="http://127.0.0.1:9/mcp", protocol=VERSION, allow_private=True, max_qps=1000
+        )
+    )
+    described = tuple(_described(name) for name in tools)
+    ledger.save_negotiation(slug, Negotiation(capabilities=CAPABILITIES, tools=described), now=timezone.now())
+    for name in tools:
+        ledger.set_policy(slug, name, ledger.ToolPolicy(answer_within_s=answer_within_s))
+
+
+def working(*, server="shop", tool="change_prices", arguments=b'{"percent": 12.0}', principal="ann", budget_s=None):
+    """Submit a call and bring it to WORKING; return the operation's id."""
+    n, now = next(_numbers), timezone.now()
+    call = ledger.NewCall(
+        client="flows",
+        call_node=f"step {n}",
+        submission_key=f"key-{n}",
+        server=server,
+        tool=tool,
+        arguments=arguments,
+        principal=principal,
+        budget_s=budget_s,
+    )
+    operation = ledger.submit(call, now=now).operation
+    ticket, permit = ticket_of(operation), uuid.uuid4()
+    ledger.session_opened(operation, ticket=ticket, opened=Opened(session=f"s{n}", capabilities=CAPABILITIES), now=now)
+    ledger.permit_submit(operation, permit=permit, as_task=True, ticket=ticket, now=now)
+    seen = Working(task=task(f"t{n}-{uuid.uuid4().hex[:6]}", ProtocolStatus.WORKING))
+    ledger.submit_answered(operation, permit=permit, seen=seen, ticket=ticket, next_at=now, now=now)
+    return operation
+
+
+def question(message="Deploy v42?", schema=None, *, key='"q1"', url=""):
+    """One question; a form unless it has a URL."""
+    schema = {} if url else YES_NO if schema is None else schema
+    raw = json.dumps([message, schema, url]).encode()
+    mode = Mode.URL if url else Mode.FORM
+    return Question(key=key, mode=mode, message=message, schema=schema, url=url, raw=raw, digest=digest_of([message, schema, url]))
+
+
+def ask(operation, *questions, now=None):
+    """Let the server ask; return the number of the round."""
+    held = questions or (question(),)
+    _saw(operation, NeedsInput(task=task_now(operation, ProtocolStatus.INPUT_REQUIRED), questions=held), now)
+    return ledger.read([operation])[operation].round
+
+
+def asking(*questions, now=None, **call):
+    """A fresh operation with an open round 1; return its id."""
+    operation = working(**call)
+    ask(operation, *questions, now=now)
+    return operation
+
+
+def resume(operation):
+    """Let the server stop asking."""
+    _saw(operation, Working(task=task_now(operation, ProtocolStatus.WORKING)))
+
+
+def complete(operation):
+    """Let the server report the task as completed."""
+    _saw(operation, Ended(status=ProtocolStatus.COMPLETED, task=task_now(operation, ProtocolStatus.COMPLETED)))
+
+
+def expire(operation):
+    """Let the newest round's deadline pass, as the driver does."""
+    now = timezone.now()
+    ledger.expire_round(operation, ticket=ticket_of(operation), next_at=now, now=now)
+
+
+def deliver(operation):
+    """Send the stored answer, as the driver does."""
+    from operations.models import Delivery
+
+    now, permit = timezone.now(), uuid.uuid4()
+    ledger.permit_answer(operation, permit=permit, ticket=ticket_of(operation), now=now)
+    ledger.answer_settled(
+        operation, permit=permit, delivery=Delivery.SENT, why="", ticket=ticket_of(operation), next_at=now, now=now
+    )
+
+
+def ticket_of(operation):
+    """The ticket of whoever sets out now."""
+    return ledger.ticket_of(ledger.read([operation])[operation])
+
+
+def task(task_id, status):
+    """A task as its server shows it."""
+    return TaskFacts(task_id=task_id, status=status, poll_ms=1000)
+
+
+def task_now(operation, status):
+    """The operation's own task in another status."""
+    return task(ledger.read([operation])[operation].task_id, status)
+
+
+def _saw(operation, seen, now=None):
+    now = now or timezone.now()
+    ledger.saw(operation, ticket=ticket_of(operation), seen=seen, next_at=now + dt.timedelta(seconds=5), now=now)
+
+
+def _described(name):
+    schema = {"type": "object"}
+    return ToolDescriptor(
+        name=name,
+        title=name.replace("_", " ").capitalize(),
+        description="",
+        task_support=TaskSupport.REQUIRED,
+        input_schema=schema,
+        output_schema=None,
+        raw=b"{}",
+        digest=digest_of([name, schema]),
+    )
