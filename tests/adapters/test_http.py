@@ -270,14 +270,19 @@ async def test_b094_a_tls_handshake_that_hangs_is_not_sent():
             await wire.send(REQUEST)
 
 
-async def test_b096_a_total_deadline_while_connecting_is_not_sent():
+async def test_b096_a_total_deadline_while_connecting_is_not_sent_and_hangs_up():
+    hung_up = asyncio.Event()
+
     async def script(talk, served):
         await talk.gone()
+        hung_up.set()
 
     limits = {"connect_s": 30, "total_s": 0.1}
     async with serve(script) as served, wired(served.url.replace("http:", "https:"), **limits) as wire:
         with pytest.raises(NotSent):
             await wire.send(REQUEST)
+
+        await asyncio.wait_for(hung_up.wait(), 5)
 
 
 async def test_b094_a_pool_without_a_free_place_is_not_sent():
@@ -425,6 +430,11 @@ async def test_a_body_over_its_cap_is_refused_and_kept_up_to_the_cap():
         await ask(saying(reply(b"x" * 500_000)), body_bytes=10)
 
     assert broken.value.exchanges[0].body == b"x" * 10
+
+
+async def test_a_body_one_byte_over_its_cap_is_refused():
+    with pytest.raises(BrokenPeer):
+        await ask(saying(reply(b"x" * 11)), body_bytes=10)
 
 
 async def test_a_body_of_exactly_its_cap_is_taken():

@@ -164,6 +164,7 @@ def test_an_object_of_another_shape_is_the_wrong_protocol(body):
         {"id": 1, "method": "m", "params": [1]},
         {"id": None, "method": "m"},
         {"id": 1.5, "method": "m"},
+        {"id": True, "method": "m"},
     ],
 )
 def test_a_malformed_envelope_is_no_message(envelope):

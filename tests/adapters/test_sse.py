@@ -53,6 +53,10 @@ def test_b116_every_line_ending_in_every_cut_gives_one_event(chunks):
     assert datas(*chunks, b"data: y\n\n") == [b"x", b"y"]
 
 
+def test_b116_a_line_end_cut_in_two_is_one_line_end():
+    assert datas(b"data: x\r", b"\ndata: y\n\n") == [b"x\ny"]
+
+
 def test_b117_a_character_cut_by_the_network_arrives_whole():
     raw = 'data: {"text":"é✅任务"}\n\n'.encode()
 
