@@ -68,6 +68,10 @@ class Ask:
         """Return the absolute address of one of the API's own endpoints."""
         return self.http.build_absolute_uri(reverse(f"api:{name}", kwargs=parts))
 
+    def page(self, operation: str) -> str:
+        """Return the absolute address of the page that shows people an operation."""
+        return self.http.build_absolute_uri(reverse("operation", kwargs={"number": operation}))
+
 
 AsyncView = Callable[..., Coroutine[Any, Any, HttpResponse]]
 Handler = Callable[..., HttpResponse] | AsyncView

@@ -111,7 +111,7 @@ _OPERATION = _object(
                 }
             )
         ),
-        "links": _object({"self": _URI, "cancel": _URI}),
+        "links": _object({"self": _URI, "page": _URI, "cancel": _URI}),
     }
 )
 

@@ -48,6 +48,7 @@ def operation(ask: Ask, call: CallView) -> dict[str, Any]:
         "receipt": _receipt_head(ask, call),
         "links": {
             "self": ask.link("operation", operation=call.id),
+            "page": ask.page(call.id),
             "cancel": ask.link("cancel", operation=call.id),
         },
     }

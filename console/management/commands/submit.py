@@ -7,6 +7,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.urls import reverse
 from django.utils import timezone
 
 from operations import intake, ledger
@@ -14,6 +15,7 @@ from operations.queries import api as calls
 from operations.queries.api import CallView
 
 CLIENT = "shell"
+LOCAL = "http://127.0.0.1:8000"
 LOOK_EVERY_S = 0.5
 
 
@@ -59,7 +61,7 @@ class Command(BaseCommand):
         except (intake.BadBody, intake.BadJson, ledger.LedgerError) as error:
             raise CommandError(f"Nothing was stored: {error}.") from error
         self.stdout.write(submitted.operation if submitted.created else f"{submitted.operation} (stood there before)")
-        self.stdout.write(f"{settings.ORIGIN or 'http://127.0.0.1:8000'}/operations/{submitted.operation}/")
+        self.stdout.write(f"{settings.ORIGIN or LOCAL}{reverse('operation', kwargs={'number': submitted.operation})}")
         return uuid.UUID(submitted.operation)
 
     def _follow(self, operation: uuid.UUID) -> CallView:
