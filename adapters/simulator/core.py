@@ -273,8 +273,8 @@ class ToolServer:
         if tool is None:
             raise _RpcError(-32602, f"Unknown tool: {params.get('name')}")
         as_task = self.scenario.declares_tasks and "task" in params
-        if as_task == (tool.task_support == "forbidden") and (as_task or tool.task_support == "required"):
-            raise _RpcError(-32601, f"Tool {tool.name} does not support this kind of call")
+        if as_task and tool.task_support == "forbidden":
+            raise _RpcError(-32601, f"Tool {tool.name} cannot be called as a task")
         if tool.task_support == "required" and not as_task:
             # What every SDK does, although the specification wants an error.
             words = "This tool requires task-augmented invocation"

@@ -54,6 +54,12 @@ async def losing_answers(url):
         )
 
 
+def text_of(result: Any):
+    """The text of a result that has one."""
+    (part,) = result.value["content"]
+    return part["text"]
+
+
 def a_call(tool, arguments=None, *, as_task=True):
     """A call under a key of its own."""
     return Call(

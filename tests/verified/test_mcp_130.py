@@ -24,7 +24,7 @@ from adapters.contract import (
     ToolResult,
     Working,
 )
-from tests.verified.talk import ADAPTER, a_call, begin, find_until, look_until, losing_answers, wired
+from tests.verified.talk import ADAPTER, a_call, begin, find_until, look_until, losing_answers, text_of, wired
 
 pytestmark = [pytest.mark.verified, pytest.mark.asyncio]
 
@@ -56,7 +56,7 @@ async def test_a_task_is_submitted_looked_at_and_fetched(mcp_130_server):
     assert ended.status is ProtocolStatus.COMPLETED
     assert isinstance(result, ToolResult)
     assert (result.task_id, result.is_error) == (handle.task_id, False)
-    assert result.value["content"] == [{"type": "text", "text": "done"}]
+    assert text_of(result) == "done"
 
 
 async def test_three_rounds_are_asked_and_answered_each_on_a_stream_of_its_own(mcp_130_server):
@@ -73,7 +73,7 @@ async def test_three_rounds_are_asked_and_answered_each_on_a_stream_of_its_own(m
         result = await ADAPTER.fetch(wire, handle, ended.status)
 
     assert messages == ["question 0", "question 1", "question 2"]
-    assert result.value["content"][0]["text"].count("accept {'ok': True}") == 3
+    assert text_of(result).count("accept {'ok': True}") == 3
 
 
 @pytest.mark.parametrize("action", [Action.DECLINE, Action.DISMISS])
@@ -86,7 +86,7 @@ async def test_a_refusal_reaches_the_tool_as_what_it_is(mcp_130_server, action):
         ended = await look_until(wire, handle, Ended)
         result = await ADAPTER.fetch(wire, handle, ended.status)
 
-    assert result.value["content"][0]["text"] == f"{action.value} None"
+    assert text_of(result) == f"{action.value} None"
 
 
 async def test_a_question_is_delivered_once_and_can_still_be_answered(mcp_130_server):
@@ -111,7 +111,7 @@ async def test_a_crash_is_failed_and_its_empty_answer_is_the_result(mcp_130_serv
 
     assert ended.status is ProtocolStatus.FAILED
     assert result.is_error
-    assert "content" not in result.value
+    assert b"content" not in result.raw
 
 
 async def test_the_tools_own_error_is_an_error(mcp_130_server):

@@ -25,7 +25,7 @@ from adapters.contract import (
     ToolResult,
     Working,
 )
-from tests.verified.talk import ADAPTER, a_call, begin, find_until, look_until, losing_answers, wired
+from tests.verified.talk import ADAPTER, a_call, begin, find_until, look_until, losing_answers, text_of, wired
 
 pytestmark = [pytest.mark.verified, pytest.mark.asyncio]
 
@@ -57,7 +57,7 @@ async def test_a_question_is_asked_and_answered_and_the_report_is_fetched(everyt
     assert ended.status is ProtocolStatus.COMPLETED
     assert isinstance(result, ToolResult)
     assert result.task_id == handle.task_id
-    assert "Research Report: python" in result.value["content"][0]["text"]
+    assert "Research Report: python" in text_of(result)
 
 
 async def test_the_first_question_of_a_session_has_the_id_0(everything_server):
