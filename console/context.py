@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.functional import SimpleLazyObject
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext_lazy as _
 
 from console import access, preferences, words
-from operations.queries import desk
+from operations.queries import CAP, desk
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise
@@ -76,12 +77,24 @@ def places(*, current: str) -> list[Place]:
                 word=word,
                 address=address,
                 current=name == current,
-                count=str(count) if count else "",
+                count=_capped(count) if count else "",
                 tone=tone,
                 count_word=count_word,
             )
         )
     return found
+
+
+def _capped(count: int) -> str:
+    return str(count) if count < CAP else f"{CAP // 1000}k+"
+
+
+def return_address(request: HttpRequest, *, otherwise: str) -> str:
+    """Return the page of ours that a form wants to go back to; `otherwise` when it names none of ours."""
+    page = request.POST.get("next", "")
+    if url_has_allowed_host_and_scheme(page, {request.get_host()}, require_https=request.is_secure()):
+        return page
+    return otherwise
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from django.urls import URLPattern, URLResolver, include, path
 
 from console.api import health
-from console.views import home
+from console.views import help as help_
+from console.views import approvals, home, operations, reconcile
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", home.home, name="home"),
@@ -11,6 +12,23 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("logout/", home.logout, name="logout"),
     path("places/", home.places, name="places"),
     path("preferences/", home.remember, name="preferences"),
+    path("try/", home.try_it, name="try_it"),
+    path("operations/", operations.listing, name="operations"),
+    path("operations/rows/", operations.rows, name="operation_rows"),
+    path("operations/news/", operations.news, name="operation_news"),
+    path("operations/<uuid:number>/", operations.detail, name="operation"),
+    path("operations/<uuid:number>/look/", operations.look_now, name="look_now"),
+    path("operations/<uuid:number>/cancel/", operations.cancel, name="cancel"),
+    path("operations/<uuid:number>/evidence/<int:seq>/", operations.evidence, name="evidence"),
+    path("reconcile/", reconcile.listing, name="reconcile"),
+    path("reconcile/<uuid:number>/", reconcile.item, name="reconcile_item"),
+    path("reconcile/<uuid:number>/claim/", reconcile.take, name="claim"),
+    path("reconcile/<uuid:number>/give-up/", reconcile.give_up, name="give_up"),
+    path("help/", help_.page, name="help"),
+    path("approvals/", approvals.approvals, name="approvals"),
+    path("approvals/<uuid:operation>/<int:number>/", approvals.round_, name="round"),
+    path("approvals/<uuid:operation>/<int:number>/claim/", approvals.round_claim, name="round_claim"),
+    path("approvals/<uuid:operation>/<int:number>/extend/", approvals.round_extend, name="round_extend"),
     path("livez", health.livez, name="livez"),
     path("api/v1/", include("console.api.urls")),
     path("readyz", health.readyz, name="readyz"),

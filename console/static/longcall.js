@@ -42,6 +42,7 @@
       if (Math.abs(gap) < 1) return body.dataset.now;
       return gap < 0 ? body.dataset.ago.replace("%", coarse(-gap)) : body.dataset.in.replace("%", words(gap));
     },
+    due: (gap) => (gap > 0 ? phrase.rel(gap) : body.dataset.due),
     left: (gap) => (gap < 0 ? body.dataset.over.replace("%", words(-gap)) : words(gap)),
   };
   // The page may stand on a machine whose clock is wrong: count from what the server said, not from our own date.

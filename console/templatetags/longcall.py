@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django import template
@@ -23,7 +22,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
-from console import pictures, words
+from console import history, pictures, words
+from operations.queries import CAP, desk
+from operations.queries.operations import Odds, Row
 
 register = template.Library()
 
@@ -101,17 +102,18 @@ def ident(value: object, head: int = 8, tail: int = 4) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def when(context: template.Context, at: datetime | None, form: str = "relative") -> SafeString:
-    """Show a moment. `form`: relative ("19 min ago"), left ("3 min 41 s"), age ("19 min") or time ("16:13:06")."""
+    """Show a moment. `form`: relative ("19 min ago"), left ("3 min 41 s"), due, age ("19 min"), time ("16:13:06")."""
     if at is None:
         return format_html('<span class="dim">{}</span>', gettext("never"))
     now = _now(context)
     text = {
         "relative": lambda: words.relative(at, now=now),
         "left": lambda: _left(at - now),
+        "due": lambda: words.relative(at, now=now) if at > now else gettext("is due"),
         "age": lambda: words.coarse(abs(now - at)),
         "time": lambda: _time_of_day(at, now=now),
     }[form]()
-    ticks = {"relative": "rel", "left": "left"}.get(form)
+    ticks = {"relative": "rel", "left": "left", "due": "due"}.get(form)
     return format_html(
         '<time datetime="{}" title="{}"{}>{}</time>',
         at.isoformat(timespec="seconds"),
@@ -150,10 +152,65 @@ def clock(context: template.Context, until: datetime, limit: float, extra: str =
     )
 
 
+@register.simple_tag(takes_context=True)
+def life(context: template.Context, row: Row) -> SafeString:
+    """Draw the line of life of a row: how much of the wait budget is used, and when it was asked something."""
+    whole = (row.budget_ends_at - row.created_at).total_seconds() or 1.0
+    end = row.entered_at if row.is_final else _now(context)
+    return pictures.lifeline(
+        tone=words.look_of(row.state, outcome=row.outcome).tone,
+        share=(end - row.created_at).total_seconds() / whole,
+        marks=[(at - row.created_at).total_seconds() / whole for at in row.rounds_opened_at],
+        ended=row.is_final,
+    )
+
+
+@register.simple_tag(takes_context=True)
+def next_of(context: template.Context, row: Row) -> SafeString:
+    """Say what a row waits for, in a few words."""
+    if row.is_final:
+        return format_html("{} {}", gettext("over"), when(context, row.entered_at))
+    if row.round_deadline_at is not None:
+        return _toned(context, row.round_deadline_at, gettext("left"))
+    if row.state in desk.BEFORE_A_PERSON:
+        return _toned(context, row.entered_at + desk.CLOCK, gettext("on the clock"))
+    if row.cancel_requested_at is not None:
+        return format_html(
+            "{} {}{}", gettext("asked"), when(context, row.cancel_requested_at), gettext(", not yet honoured")
+        )
+    if row.due_at is None:
+        return format_html("{}", gettext("being looked at"))
+    return format_html("{} {}", gettext("look"), when(context, row.due_at, "due"))
+
+
 @register.simple_tag
-def lifeline(*, tone: str, share: float, marks: Sequence[float] = (), ended: bool = False) -> SafeString:
-    """Draw the share of the wait budget that is used."""
-    return pictures.lifeline(tone=tone, share=share, marks=marks, ended=ended)
+def odds_bar(odds: Odds) -> SafeString:
+    """Draw how cancels ended, with the same figures in its label."""
+    label = gettext("%(cancelled)d cancelled, %(finished)d finished first, %(person)d went to a person") % {
+        "cancelled": odds.cancelled,
+        "finished": odds.finished,
+        "person": odds.person,
+    }
+    return pictures.stacked([("off", odds.cancelled), ("ok", odds.finished), ("unk", odds.person)], label=label)
+
+
+def _toned(context: template.Context, until: datetime, what: str) -> SafeString:
+    left = (until - _now(context)).total_seconds()
+    shade = "off" if left >= _CALM_S else "wait" if left >= _LATE_S else "bad"
+    text = when(context, until, "left")
+    return format_html('<span class="tone {}">{}{}</span>', shade, text, f" {what}" if left > 0 else "")
+
+
+@register.filter
+def capped(count: int) -> str:
+    """Say a count that stops at the cap: "1 000+"."""
+    return f"{CAP // 1000}{words.NBSP}000+" if count >= CAP else str(count)
+
+
+@register.filter
+def person(actor: str) -> str:
+    """Say who acted, without the kind: "olga" of "person:olga"."""
+    return history.actor_words(actor) or actor
 
 
 @register.filter

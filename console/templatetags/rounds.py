@@ -1,12 +1,12 @@
 """Foreign text and JSON on the pages of a round: `{% load rounds %}`.
 
-    {{ text|visible }}        every hidden character written out, still escaped by the template
-    {{ text|first_line }}     its first line that is not blank
-    {{ raw|pretty_json }}     JSON on several lines, digit for digit
-    {{ raw|members }}         the members of an object, as (name, text)
-    {{ by|who:actor }}        who did something: "you", a name, or the client
-    {{ action|answer_word }}  the button behind one of the three answers
-    {{ delivery|reached:1 }}  whether an answer has come as far as step 1 stored, 2 delivered, 3 confirmed (I6)
+{{ text|visible }}        every hidden character written out, still escaped by the template
+{{ text|first_line }}     its first line that is not blank
+{{ raw|pretty_json }}     JSON on several lines, digit for digit
+{{ raw|members }}         the members of an object, as (name, text)
+{{ by|who:actor }}        who did something: "you", a name, or the client
+{{ action|answer_word }}  the button behind one of the three answers
+{{ delivery|reached:1 }}  whether an answer has come as far as step 1 stored, 2 delivered, 3 confirmed (I6)
 """
 
 from __future__ import annotations

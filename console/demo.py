@@ -1,0 +1,107 @@
+"""The demo: its people, its servers, its tools, and what to press first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from django.utils.translation import gettext_lazy as _
+
+from operations.ledger import NewServer, ToolPolicy
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise
+
+CLIENT = "demo"
+PROTOCOL = "2025-11-25"
+
+PEOPLE: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "ada": ("Ada", "approver"),
+        "olga": ("Olga", "operator"),
+        "adam": ("Adam", "admin"),
+        "vera": ("Vera", "viewer"),
+    }
+)
+"""User name -> first name and role."""
+
+_SERVERS = {
+    "reports": "Reports",
+    "pricing": "Pricing",
+    "analysis": "Log analysis",
+    "exports": "Exports that lose their answer",
+}
+
+
+def servers() -> tuple[NewServer, ...]:
+    """Return the profiles of the demo's servers; LONGCALL_DEMO_PORT is where they answer."""
+    base = f"http://127.0.0.1:{os.environ.get('LONGCALL_DEMO_PORT') or 8765}"
+    return tuple(
+        NewServer(
+            slug=slug,
+            title=title,
+            url=f"{base}/{slug}/mcp",
+            protocol=PROTOCOL,
+            allow_private=True,
+            max_qps=5,
+            poll_floor_ms=1000,
+            poll_cap_ms=10_000,
+        )
+        for slug, title in _SERVERS.items()
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One button of the "try it" panel."""
+
+    server: str
+    tool: str
+    title: _StrPromise
+    says: _StrPromise
+    arguments: str
+    policy: ToolPolicy
+
+
+TRIALS: tuple[Trial, ...] = (
+    Trial(
+        server="reports",
+        tool="quarterly_report",
+        title=_("A report that takes a minute"),
+        says=_("Works for about a minute and changes nothing. Watch the looks, then the receipt."),
+        arguments='{"quarter": "2026-Q3"}',
+        policy=ToolPolicy(effect="NONE", expected_s=60, budget_s=900),
+    ),
+    Trial(
+        server="pricing",
+        tool="bulk_price_change",
+        title=_("A bulk change that asks twice"),
+        says=_("Asks an approver which products, then whether to go live. Answer it under Approvals."),
+        arguments='{"percent": 4.5}',
+        policy=ToolPolicy(effect="EXTERNAL", effect_on_error=True, expected_s=60, budget_s=3600, answer_within_s=900),
+    ),
+    Trial(
+        server="analysis",
+        tool="log_analysis",
+        title=_("An analysis that can be cancelled"),
+        says=_("Takes about four minutes. Ask for a cancel as an operator and see what the server makes of it."),
+        arguments='{"days": 30}',
+        policy=ToolPolicy(effect="NONE", expected_s=240, budget_s=1200),
+    ),
+    Trial(
+        server="exports",
+        tool="flaky_export",
+        title=_("A submit whose answer gets lost"),
+        says=_("This server cannot be asked by our key. So the call is not sent twice: it goes to the desk."),
+        arguments='{"table": "orders"}',
+        policy=ToolPolicy(effect="EXTERNAL", expected_s=30, budget_s=600),
+    ),
+)
+
+
+def trial(server: str, tool: str) -> Trial | None:
+    """Return the button for a tool; None when the demo has none."""
+    return next((found for found in TRIALS if (found.server, found.tool) == (server, tool)), None)

@@ -1,0 +1,298 @@
+"""The story of one operation in three lanes: we, the server, people. The picture and the list tell the same events."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as lazy
+
+from console import words
+from operations.machine import FINAL, Event, State
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise
+
+    from operations.queries.dossier import Dossier, EvidenceRow, JournalRow, PermitRow, RoundRow
+
+
+class Lane(enum.StrEnum):
+    """Who did it."""
+
+    WE = "we"
+    SERVER = "server"
+    PEOPLE = "people"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happening:
+    """One event: a dot in the picture, a line in the list."""
+
+    at: datetime
+    lane: Lane
+    says: str
+    tone: str = "work"
+    strong: bool = False
+    """Drawn filled and with its words in the picture."""
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Something that lasted: a bar in the picture. `until` None: it still lasts."""
+
+    lane: Lane
+    since: datetime
+    until: datetime | None
+    says: str
+    tone: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """All of it, oldest first."""
+
+    happenings: tuple[Happening, ...]
+    stretches: tuple[Stretch, ...]
+    way: tuple[State, ...]
+    """The states it came through before the present one, oldest first."""
+    starts_at: datetime
+    ends_at: datetime | None
+    """None: it is still open."""
+    first_end_at: datetime | None
+    """When an end of the server's work was first seen, whatever became of it."""
+    completed_too: bool
+    """A completion was seen after the cancel had won (C4)."""
+
+
+_NOTES: Mapping[str, _StrPromise] = MappingProxyType(
+    {
+        Event.TASK_NAMED: lazy("The server named a task"),
+        Event.ASKED: lazy("The server asked a question; routine looking paused"),
+        Event.RESUMED: lazy("The server went on working"),
+        Event.ENDED: lazy("The server's task was seen ended"),
+        Event.ANSWER_LOST: lazy("The submit was sent, its answer was lost"),
+        Event.NOTHING_CREATED: lazy("It was proved that nothing was created"),
+        Event.REQUEST_REFUSED: lazy("The request was refused"),
+        Event.RESUBMIT: lazy("To be sent again: same key, same bytes, after proof"),
+        Event.CONTINUE: lazy("To be continued with the answer, under the same key"),
+        Event.CANCEL_PRESSED: lazy("Cancel requested"),
+        Event.CANCEL_DUE: lazy("A task turned up for which a cancel was requested"),
+        Event.CANCEL_WON: lazy("The cancel won"),
+        Event.FETCH_STARTED: lazy("Fetching the result began"),
+        Event.RESULT_ACCEPTED: lazy("The result was accepted"),
+        Event.RESULT_UNUSABLE: lazy("The result could not be used; a person was called"),
+        Event.CONTRADICTED: lazy("Two different endings were seen; a person was called"),
+        Event.NOT_FOUND: lazy("The server did not know the task any more"),
+        Event.NO_LOOKUP: lazy("No lookup can settle the lost submit; a person was called"),
+        Event.BUDGET_ENDED: lazy("Our waiting time was over; a person was called"),
+        Event.ID_CLASH: lazy("The task id turned up on another operation; a person was called"),
+        Event.VERDICT: lazy("Closed by a person's verdict"),
+        "ANSWER_STORED": lazy("An answer was stored"),
+        "ANSWER_SENT": lazy("The answer was sent"),
+        "ANSWER_USED": lazy("The server used the answer"),
+        "CANCEL_ASKED": lazy("Cancel requested before anything was sent"),
+        "CANCEL_INTENT": lazy("Cancel requested; no task is known yet"),
+        "CANCEL_NOT_OFFERED": lazy("Cancel wished; this server cannot cancel"),
+        "CANCEL_PRESSED_AGAIN": lazy("Cancel pressed again; nothing changed"),
+        "CANCEL_ACKNOWLEDGED": lazy("The server took note of the cancel"),
+        "CANCEL_REFUSED": lazy("The server refused the cancel; a look decides"),
+        "CANCEL_LOST": lazy("The answer to the cancel was lost; a look decides"),
+        "CANCEL_NOT_CONFIRMED": lazy("The cancel was not confirmed in its time; this was stated to a person"),
+        "LOOK_ORDERED": lazy("A person asked for a look now"),
+        "ROUND_CLAIMED": lazy("Somebody took the question on"),
+        "ROUND_RELEASED": lazy("The question was given back"),
+        "ROUND_EXTENDED": lazy("The question got more time"),
+        "ROUND_EXPIRED": lazy("The question's time was over; nothing was approved"),
+        "QUESTION_AFTER_CANCEL": lazy("A question came after the cancel: kept, never asked"),
+        "SESSION_OPENED": lazy("A session was opened at the server"),
+        "SESSION_LOST": lazy("The session at the server was lost"),
+        "SUBMIT_NOT_SENT": lazy("The submit did not leave this machine"),
+        "RESULT_FETCHED": lazy("The result was fetched"),
+        "FETCH_AGAIN": lazy("Fetching was tried again"),
+        "ANOMALY": lazy("The server said something its contract does not know"),
+        "AUDIT_LOOK": lazy("One look after the cancel, for the record"),
+    }
+)
+_BY_SERVER = frozenset(
+    {Event.TASK_NAMED, Event.ASKED, Event.RESUMED, Event.ENDED, Event.NOT_FOUND, Event.REQUEST_REFUSED}
+    | {"CANCEL_ACKNOWLEDGED", "CANCEL_REFUSED", "ANSWER_USED", "ANOMALY"}
+)
+_LABELLED: Mapping[str, _StrPromise] = MappingProxyType(
+    {
+        Event.CANCEL_PRESSED: lazy("cancel requested"),
+        "CANCEL_INTENT": lazy("cancel requested"),
+        "CANCEL_ASKED": lazy("cancel requested"),
+        Event.RESULT_ACCEPTED: lazy("accepted"),
+        Event.CANCEL_WON: lazy("cancelled"),
+        Event.VERDICT: lazy("verdict"),
+        Event.ENDED: lazy("ended"),
+        Event.REQUEST_REFUSED: lazy("refused"),
+        Event.ANSWER_LOST: lazy("answer lost"),
+        Event.NOT_FOUND: lazy("not found"),
+    }
+)
+
+
+def event_words(name: str) -> str:
+    """Say what a line of the journal records; an unknown name is shown as it is."""
+    known = _NOTES.get(name)
+    return str(known) if known else name
+
+
+def tell(
+    op: Dossier,
+    *,
+    journal: Sequence[JournalRow],
+    rounds: Sequence[RoundRow],
+    permits: Sequence[PermitRow],
+    evidence: Sequence[EvidenceRow],
+) -> Story:
+    """Tell the story from what the ledger holds."""
+    steps = [row for row in journal if row.is_step]
+    return Story(
+        happenings=tuple(
+            sorted(
+                [
+                    Happening(
+                        at=op.created_at, lane=Lane.WE, says=_("The call was entered in the ledger, with its key")
+                    ),
+                    *_permits(permits),
+                    *_wire(evidence),
+                    *_journal(journal),
+                    *_answers(rounds),
+                ],
+                key=lambda happening: happening.at,
+            )
+        ),
+        stretches=(*_states(op, steps), *_rounds(rounds)),
+        way=tuple(State(row.source) for row in steps),
+        starts_at=op.created_at,
+        ends_at=op.entered_at if op.is_final else None,
+        first_end_at=next((row.at for row in journal if _is_end(row)), None),
+        completed_too=any(row.event == "AUDIT_LOOK" and _is_end(row) for row in journal),
+    )
+
+
+def _is_end(row: JournalRow) -> bool:
+    if row.event == "AUDIT_LOOK":
+        return row.detail.get("status") in {"completed", "failed"}
+    return row.event == Event.ENDED
+
+
+def _permits(permits: Sequence[PermitRow]) -> list[Happening]:
+    named = {"SUBMIT": _("submit"), "ANSWER": _("answer"), "CANCEL": _("cancel")}
+    return [
+        Happening(
+            at=row.given_at,
+            lane=Lane.WE,
+            says=_("Leave to send: %(what)s. From here on bytes may have left")
+            % {"what": named.get(row.kind, row.kind)},
+            strong=True,
+            label=named.get(row.kind, row.kind),
+        )
+        for row in permits
+    ]
+
+
+def _wire(evidence: Sequence[EvidenceRow]) -> list[Happening]:
+    return [
+        Happening(
+            at=row.at,
+            lane=Lane.SERVER,
+            says=_("On the wire: %(what)s") % {"what": row.label}
+            + (f", HTTP {row.http_status}" if row.http_status else ""),
+            tone="bad" if not row.complete or (row.http_status or 0) >= 400 else "work",  # noqa: PLR2004
+        )
+        for row in evidence
+        if row.kind == "wire"
+    ]
+
+
+def _journal(journal: Sequence[JournalRow]) -> list[Happening]:
+    return [
+        Happening(
+            at=row.at,
+            lane=_lane(row),
+            says=_says(row),
+            tone=words.look_of(row.target).tone if row.is_step else "bad" if row.is_refused else "work",
+            strong=row.event in _LABELLED,
+            label=str(_LABELLED.get(row.event, "")),
+        )
+        for row in journal
+        if not row.event.startswith("PERMIT_")
+    ]
+
+
+def _lane(row: JournalRow) -> Lane:
+    if row.actor.startswith(("person:", "client:")):
+        return Lane.PEOPLE
+    return Lane.SERVER if row.event in _BY_SERVER else Lane.WE
+
+
+def _says(row: JournalRow) -> str:
+    if row.is_refused:
+        return _("Not taken: %(why)s") % {"why": row.detail.get("refused") or row.event}
+    said = event_words(row.event)
+    name = actor_words(row.actor)
+    return f"{said} ({name})" if name else said
+
+
+def actor_words(actor: str) -> str:
+    """Say who acted: a person by name, a call node by its client; our own executor is not named."""
+    kind, _sep, name = actor.partition(":")
+    if kind == "client":
+        return _("call node of %(client)s") % {"client": name}
+    return name if kind == "person" else ""
+
+
+def _answers(rounds: Sequence[RoundRow]) -> list[Happening]:
+    return [
+        Happening(
+            at=row.answered_at,
+            lane=Lane.PEOPLE,
+            says=_("%(who)s answered round %(number)d: %(what)s")
+            % {"who": actor_words(row.answered_by), "number": row.number, "what": ", ".join(row.actions)},
+            tone="ok",
+            strong=True,
+            label=actor_words(row.answered_by),
+        )
+        for row in rounds
+        if row.answered_at is not None
+    ]
+
+
+def _states(op: Dossier, steps: Sequence[JournalRow]) -> list[Stretch]:
+    """Turn the steps into bars: what we could say, and from when to when."""
+    starts = [(op.created_at, State(steps[0].source) if steps else op.state)]
+    starts += [(row.at, State(row.target)) for row in steps]
+    ends = [at for at, _state in starts[1:]] + [None]
+    return [
+        Stretch(
+            lane=Lane.WE,
+            since=since,
+            until=until,
+            says=str(words.look_of(state).word),
+            tone=words.look_of(state).tone,
+        )
+        for (since, state), until in zip(starts, ends, strict=True)
+        if state not in FINAL
+    ]
+
+
+def _rounds(rounds: Sequence[RoundRow]) -> list[Stretch]:
+    return [
+        Stretch(
+            lane=Lane.PEOPLE,
+            since=row.opened_at,
+            until=row.answered_at or row.closed_at,
+            says=_("round %(number)d") % {"number": row.number},
+            tone="wait",
+        )
+        for row in rounds
+    ]

@@ -1,0 +1,109 @@
+"""Write what the demo needs: people, an API client, servers, and, once they answer, their tools."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import Group, User
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from console import demo, tokens
+from console.access import Role
+from console.ground.home import Home, write_private
+from console.models import Scope
+from operations import ledger, registration
+
+_WORDS = "amber basil cedar delta ember fjord grove hazel ivory jetty koala linen maple noble ocean pearl".split()  # noqa: SIM905
+
+
+class Command(BaseCommand):
+    help = "Write the demo's people, API client and servers. Repeating is harmless. --negotiate asks the servers."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--negotiate",
+            type=float,
+            metavar="SECONDS",
+            help="ask the demo servers what they offer; try for this long while they start",
+        )
+
+    def handle(self, *, negotiate: float | None, **options: Any) -> None:
+        home: Home = settings.HOME
+        home.create()
+        for role in Role:
+            Group.objects.get_or_create(name=role.value)
+        _write_people(home)
+        _write_token(home)
+        for server in demo.servers():
+            registration.register(server)
+        if negotiate is not None and (silent := _negotiate(patience=negotiate)):
+            raise CommandError(f"no answer from: {', '.join(silent)}")
+
+
+def _write_people(home: Home) -> None:
+    """Make the people that are missing; a password stays what it was once made."""
+    known = {person["username"]: person for person in _read(home)}
+    for username, (name, role) in demo.PEOPLE.items():
+        password = known.get(username, {}).get("password") or _password()
+        user, made = User.objects.get_or_create(username=username, defaults={"first_name": name})
+        if made or username not in known:
+            user.set_password(password)
+            user.save()
+        user.groups.add(Group.objects.get(name=role))
+        known[username] = {"username": username, "password": password, "roles": [role]}
+    write_private(home.people, json.dumps(list(known.values()), indent=2))
+
+
+def _read(home: Home) -> list[dict[str, Any]]:
+    try:
+        people: list[dict[str, Any]] = json.loads(home.people.read_text())
+    except (FileNotFoundError, ValueError):
+        return []
+    return people
+
+
+def _password() -> str:
+    """Make a password that can be typed from a shell: three words and four digits, about 25 bits."""
+    return "-".join(secrets.choice(_WORDS) for _ in range(3)) + f"-{secrets.randbelow(10_000):04}"
+
+
+def _write_token(home: Home) -> None:
+    """Give the demo's client a token, once; it is kept in the run folder for the reference workflow."""
+    path = home.root / "demo-token"
+    if path.exists():
+        try:
+            tokens.recognise(path.read_text().strip(), now=timezone.now())
+        except tokens.BadToken:
+            pass
+        else:
+            return
+    issued = tokens.issue_token(demo.CLIENT, scopes=set(Scope), by="demo_seed", now=timezone.now(), note="demo")
+    write_private(path, issued.secret)
+
+
+def _negotiate(*, patience: float) -> list[str]:
+    """Ask each server what it offers and set our policy for its tools; return the ones that stayed silent."""
+    until = time.monotonic() + patience
+    left = [server.slug for server in demo.servers()]
+    while True:
+        left = [slug for slug in left if not _asked(slug)]
+        if not left or time.monotonic() >= until:
+            break
+        time.sleep(0.5)
+    for trial in demo.TRIALS:
+        ledger.set_policy(trial.server, trial.tool, trial.policy)
+    return left
+
+
+def _asked(slug: str) -> bool:
+    try:
+        registration.negotiate(slug, clock=timezone.now, environ=os.environ)
+    except registration.CannotNegotiate:
+        return False
+    return True
