@@ -82,13 +82,18 @@ class _Heard:
     exchange: Exchange
 
     @property
+    def said(self) -> RpcResult | RpcError:
+        """The answer, where a question is not enough."""
+        if self.answer is None:
+            raise BrokenPeer("a question came instead of the answer")
+        return self.answer
+
+    @property
     def result(self) -> RpcResult:
         """The result. Raises what an error answer means."""
-        if isinstance(self.answer, RpcResult):
-            return self.answer
-        if self.answer is None:
-            raise BrokenPeer("the answer ended before its result")
-        raise codec.refusal(self.answer, self.exchange.label)
+        if isinstance(self.said, RpcError):
+            raise codec.refusal(self.said, self.exchange.label)
+        return self.said
 
 
 def _new_id() -> str:
@@ -216,7 +221,7 @@ class Mcp20251125:
         with _evidence(seen):
             heard = await self._ask(wire, handle.session, "tasks/cancel", {"taskId": task_id})
             seen.append(heard.exchange)
-            found = codec.decode_cancel(_answer_of(heard), task_id=task_id)
+            found = codec.decode_cancel(heard.said, task_id=task_id)
         return replace(found, exchanges=tuple(seen))
 
     async def fetch(self, wire: Wire, handle: Handle, status: ProtocolStatus) -> ToolResult | NotReady:
@@ -226,14 +231,14 @@ class Mcp20251125:
         with _evidence(seen):
             heard = await self._ask(wire, handle.session, "tasks/result", {"taskId": task_id})
             seen.append(heard.exchange)
-            found = codec.decode_result(_answer_of(heard), status=status)
+            found = codec.decode_result(heard.said, status=status)
         return replace(found, exchanges=tuple(seen))
 
     async def _get(self, wire: Wire, session: str | None, task_id: str, seen: list[Exchange]) -> Observation:
         with _evidence(seen):
             heard = await self._ask(wire, session, "tasks/get", {"taskId": task_id})
             seen.append(heard.exchange)
-            found = codec.decode_look(_answer_of(heard), task_id=task_id, asked=heard.asked)
+            found = codec.decode_look(heard.said, task_id=task_id, asked=heard.asked)
         await self._be_polite(wire, session, heard.asked, task_id)
         return found
 
@@ -427,10 +432,6 @@ def _evidence(seen: Sequence[Exchange]) -> Iterator[None]:
 
 def _session_rule(session: str | None) -> jsonrpc.SessionRule:
     return codec.is_session_lost if session is not None else lambda _status, _error: False
-
-
-def _answer_of(heard: _Heard) -> RpcResult | RpcError:
-    return heard.result if heard.answer is None else heard.answer
 
 
 def _task_id_of(handle: Handle) -> str:

@@ -1,4 +1,4 @@
-"""The adapter against the simulated server, over HTTP without a socket: each step, and each fault as it looks from here."""
+"""The adapter against the simulated server, without a socket: each step, and each fault as it looks from here."""
 
 import asyncio
 import json

@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def mcp_130_server():
     """Run the official Python SDK's server."""
-    python = installation.python_peer("mcp-1.30.0", "mcp==1.30.0", "uvicorn==0.54.0")
+    python = installation.python_peer("mcp-1.30.0", "mcp_130.txt")
     port = free_port()
     # No /mcp/: the mount of this peer redirects, and a redirect is an answer for an admin, not for us.
     with running("mcp-1.30.0", [str(python), installation.script("mcp_130.py"), str(port)], port=port) as url:

@@ -16,25 +16,26 @@ PEERS = environment.PROJECT / "var" / "peers"
 PATIENCE = 240  # seconds for one installation
 
 
-def python_peer(name, *packages):
-    """Install PyPI packages, give back the path of their Python."""
+def python_peer(name, requirements):
+    """Install the PyPI packages of a requirements file beside this module, give back the path of their Python."""
     home = PEERS / name
     python = home / "bin" / "python"
-    with _once(home, packages) as needed:
+    listed = Path(script(requirements))
+    with _once(home, listed.read_text()) as needed:
         if needed:
             base = environment._base_python()
             with_base_pip = environment._base_pip_works()
             options = ["--without-pip"] if with_base_pip else []
             _run([base, "-m", "venv", "--clear", *options, str(home)])
             pip = [base, "-m", "pip", "--python", str(python)] if with_base_pip else [str(python), "-m", "pip"]
-            _run([*pip, "install", "--quiet", "--no-input", "--disable-pip-version-check", *packages])
+            _run([*pip, "install", "--quiet", "--no-input", "--disable-pip-version-check", "-r", str(listed)])
     return python
 
 
 def node_peer(name, *packages):
     """Install npm packages, give back the folder that holds their `node_modules`."""
     home = PEERS / name
-    with _once(home, packages) as needed:
+    with _once(home, "\n".join(packages)) as needed:
         if needed:
             shutil.rmtree(home, ignore_errors=True)
             home.mkdir(parents=True)
@@ -44,11 +45,10 @@ def node_peer(name, *packages):
 
 
 @contextlib.contextmanager
-def _once(home, packages):
+def _once(home, wanted):
     """Hold the peer's lock; yield whether it must be installed."""
     PEERS.mkdir(parents=True, exist_ok=True)
     stamp = home / ".stamp"
-    wanted = "\n".join(packages)
     with (PEERS / f"{home.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         needed = not stamp.exists() or stamp.read_text() != wanted
@@ -70,5 +70,5 @@ def has_npm():
 
 
 def script(name):
-    """The path of a peer's own script."""
+    """The path of a file beside this module."""
     return str(Path(__file__).with_name(name))
