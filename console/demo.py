@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -36,9 +35,9 @@ _SERVERS = {
 }
 
 
-def servers() -> tuple[NewServer, ...]:
-    """Return the profiles of the demo's servers; LONGCALL_DEMO_PORT is where they answer."""
-    base = f"http://127.0.0.1:{os.environ.get('LONGCALL_DEMO_PORT') or 8765}"
+def servers(*, port: int) -> tuple[NewServer, ...]:
+    """Return the profiles of the demo's servers, which answer on this port of this machine."""
+    base = f"http://127.0.0.1:{port}"
     return tuple(
         NewServer(
             slug=slug,

@@ -5,12 +5,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One Python process: `python -m` these words. `is_demo`: `up --without-demo` leaves it out."""
+    """One Python process: `python -m` these words.
+
+    `is_demo`: `up --without-demo` leaves it out. `once`: it ends by itself, and is over when it ends well.
+    """
 
     name: str
     module: str
     arguments: tuple[str, ...]
     is_demo: bool = False
+    once: bool = False
 
 
 def table(*, port: int, demo_port: int | None) -> list[Process]:
@@ -19,7 +23,13 @@ def table(*, port: int, demo_port: int | None) -> list[Process]:
         Process("web", "uvicorn", ("console.asgi:application", "--host", "127.0.0.1", "--port", str(port), *UVICORN)),
         Process("worker", "django", ("worker",)),
         Process("demo-servers", "django", ("demo_servers", "--port", str(demo_port)), is_demo=True),
-        Process("demo-workflow", "django", ("demo_workflow", "--follow"), is_demo=True),
+        Process("demo-seed", "django", ("demo_seed", "--negotiate", "60"), is_demo=True, once=True),
+        Process(
+            "demo-workflow",
+            "django",
+            ("demo_workflow", "--follow", "--base-url", f"http://127.0.0.1:{port}"),
+            is_demo=True,
+        ),
     ]
     return [process for process in everything if demo_port or not process.is_demo]
 

@@ -58,10 +58,13 @@ class Supervisor:
     def watch(self) -> None:
         """Look once at every process: note a death, restart what is due."""
         now = time.monotonic()
-        for child in self.children:
+        for child in list(self.children):
             if child.due is not None:
                 if now >= child.due:
                     self._restart(child)
+            elif child.process.once and child.running.poll() == 0:
+                child.tie.close()
+                self.children.remove(child)
             elif child.running.poll() is not None:
                 self._note_death(child, now)
 

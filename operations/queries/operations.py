@@ -187,7 +187,7 @@ def count_states() -> Mapping[State, int]:
     with connection.cursor() as cursor:
         cursor.execute(
             """SELECT s.state, (SELECT count(*) FROM (
-                SELECT 1 FROM operation o WHERE o.state = s.state LIMIT %s) AS some)
+                SELECT 1 FROM operation o WHERE o.state = s.state LIMIT %s) AS found)
             FROM unnest(%s::text[]) AS s(state)""",
             [CAP, [state.value for state in State]],
         )

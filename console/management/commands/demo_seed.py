@@ -40,7 +40,7 @@ class Command(BaseCommand):
             Group.objects.get_or_create(name=role.value)
         _write_people(home)
         _write_token(home)
-        for server in demo.servers():
+        for server in demo.servers(port=settings.DEMO_PORT):
             registration.register(server)
         if negotiate is not None and (silent := _negotiate(patience=negotiate)):
             raise CommandError(f"no answer from: {', '.join(silent)}")
@@ -90,7 +90,7 @@ def _write_token(home: Home) -> None:
 def _negotiate(*, patience: float) -> list[str]:
     """Ask each server what it offers and set our policy for its tools; return the ones that stayed silent."""
     until = time.monotonic() + patience
-    left = [server.slug for server in demo.servers()]
+    left = [server.slug for server in demo.servers(port=settings.DEMO_PORT)]
     while True:
         left = [slug for slug in left if not _asked(slug)]
         if not left or time.monotonic() >= until:
