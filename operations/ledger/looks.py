@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from django.db import connection
 
+from adapters import strictjson
 from adapters.contract import (
     Absent,
     Ended,
@@ -76,26 +77,40 @@ def observe(step: Step, seen: Observation, *, next_at: datetime) -> None:
 
 def _bind(step: Step, task: TaskFacts) -> None:
     row = step.row
+    if strictjson.printable(task.task_id) != task.task_id:
+        raise IdentityChanged("the task id holds characters that cannot be stored; the evidence has it")
     if row.task_id is not None and row.task_id != task.task_id:
         raise IdentityChanged(f"bound to task {row.task_id!r}, the answer names {task.task_id!r}")
     if task.anomalies:
-        step.note("ANOMALY", detail={"anomalies": list(task.anomalies)})
+        step.note("ANOMALY", detail={"anomalies": [strictjson.printable(word) for word in task.anomalies]})
     if row.task_id is None:
         expires = step.now + timedelta(milliseconds=task.ttl_ms) if task.ttl_ms else None
-        step.set(task_id=task.task_id, task_created_at=task.created_at, task_expires_at=expires)
-    elif row.task_created_at and task.created_at and task.created_at != row.task_created_at:
-        step.note("ANOMALY", detail={"created_at": [row.task_created_at, task.created_at]})
-        step.set(task_created_at=task.created_at)
+        step.set(task_id=task.task_id, task_created_at=strictjson.printable(task.created_at), task_expires_at=expires)
+    else:
+        _watch_created_at(step, strictjson.printable(task.created_at))
     if task.poll_ms is not None:
         step.set(poll_ms=task.poll_ms)
-    if (task.status.value, task.message) != (row.protocol_status, row.protocol_message):
+    message = message_of(task)
+    if (task.status.value, message) != (row.protocol_status, row.protocol_message):
         step.note(
             "PROTOCOL_STATUS",
-            detail={"status": task.status.value, "message": task.message[:500]},
+            detail={"status": task.status.value, "message": message},
             protocol_status=task.status.value,
-            protocol_message=task.message[:2000],
+            protocol_message=message,
             looked_at=step.now,
         )
+
+
+def _watch_created_at(step: Step, created_at: str) -> None:
+    """Note a creation time that moves: a server that lost the task may be inventing another (B001)."""
+    held = step.row.task_created_at
+    if held and created_at and created_at != held:
+        step.note("ANOMALY", detail={"created_at": [held, created_at]}, task_created_at=created_at)
+
+
+def message_of(task: TaskFacts) -> str:
+    """The server's own words as the ledger keeps them: printable, at most 500 characters."""
+    return strictjson.printable(task.message[:500])
 
 
 def _at_work(step: Step, *, next_at: datetime) -> None:
@@ -286,4 +301,4 @@ def was_unchanged(standing: Row, seen: Observation) -> bool:
         return False
     quiet = {State.CANCEL_REQUESTED, State.INPUT_REQUIRED if asks else State.WORKING, State.WORKING}
     held = (standing.protocol_status, standing.protocol_message)
-    return standing.state in quiet and held == (seen.task.status.value, seen.task.message)
+    return standing.state in quiet and held == (seen.task.status.value, message_of(seen.task))

@@ -129,9 +129,9 @@ def _asked(question: Question) -> dict[str, Any]:
 
 
 def _storable(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """PostgreSQL's jsonb takes no NUL; show one as the sign for it. The raw bytes are in evidence."""
+    """PostgreSQL takes no NUL and no lone surrogate; the raw bytes are in evidence."""
     if isinstance(value, str):
-        return value.replace("\x00", "\u2400")
+        return strictjson.printable(value)
     if isinstance(value, dict):
         return {_storable(name): _storable(item) for name, item in value.items()}
     if isinstance(value, list):
