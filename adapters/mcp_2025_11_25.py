@@ -195,10 +195,10 @@ class Mcp20251125:
         found = await self._get(wire, handle.session, task_id, seen)
         waits = isinstance(found, NeedsInput) and not found.questions
         if waits and expect_question:
-            questions, ended = await self._await_question(wire, handle.session, task_id, seen)
-            if ended:
+            questions, is_over = await self._await_question(wire, handle.session, task_id, seen)
+            if is_over:
                 found = await self._get(wire, handle.session, task_id, seen)
-            elif isinstance(found, NeedsInput):
+            if questions and isinstance(found, NeedsInput):
                 found = replace(found, questions=questions)
         return replace(found, exchanges=tuple(seen))
 
@@ -245,7 +245,7 @@ class Mcp20251125:
     async def _await_question(
         self, wire: Wire, session: str | None, task_id: str, seen: list[Exchange]
     ) -> tuple[tuple[Question, ...], bool]:
-        """Listen for a question. The flag: the stream gave its final answer, so the task ended."""
+        """Listen for a question. The flag: the stream gave its answer, so the status may be another now."""
         request_id = self._new_id()
         body = jsonrpc.encode_request(
             request_id=request_id, method="tasks/result", params=strictjson.canonical({"taskId": task_id})
@@ -264,9 +264,9 @@ class Mcp20251125:
                 await self._stop_listening(wire, session, request_id)
                 return (), False
             seen.append(heard.exchange)
+            if heard.answer is None:
+                await self._stop_listening(wire, session, request_id)
             questions = codec.decode_questions(heard.asked, task_id=task_id, on_own_stream=True)
-        if heard.answer is None:
-            await self._stop_listening(wire, session, request_id)
         await self._be_polite(wire, session, heard.asked, task_id, on_own_stream=True)
         return questions, heard.answer is not None
 

@@ -390,6 +390,17 @@ class TestQuestion:
 
         assert labels(caught.value) == ["tasks/get", "tasks/result"]
         assert all("error" not in message for message in peer.heard)
+        assert peer.heard[-1]["method"] == "notifications/cancelled"
+
+    async def test_a_question_is_kept_although_the_stream_gave_an_answer_too(self):
+        """A server that does not block on `tasks/result` answers "not completed yet" behind its question."""
+        not_yet = {"error": {"code": -32602, "message": "Task not completed yet"}}
+        peer = Playback(self.WAITS, as_events(elicitation(), not_yet), self.WAITS)
+
+        seen = await look(peer, expect_question=True)
+
+        assert isinstance(seen, NeedsInput)
+        assert len(seen.questions) == 1
 
     async def test_a_question_on_the_stream_of_the_look_needs_no_other_stream(self):
         peer = Playback(as_events(elicitation(), {"result": task(status="input_required")}))
