@@ -1,0 +1,84 @@
+"""GET /livez, GET /readyz"""
+
+from datetime import timedelta
+
+import pytest
+from django.db import OperationalError
+from django.utils import timezone
+
+from console.api import health
+from operations import ledger
+
+
+def test_a_live_process_touches_no_database(client):
+    """Without the db mark any query would fail this test."""
+    assert client.get("/livez").json() == {"status": "alive"}
+
+
+@pytest.mark.django_db
+def test_a_ready_process_has_a_database_and_every_migration(client):
+    answer = client.get("/readyz")
+
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "status": "ready",
+        "database": "answers",
+        "migrations": "complete",
+        "looks": "on time",
+        "oldest_overdue_s": 0.0,
+    }
+
+
+@pytest.mark.django_db
+def test_a_lost_database_is_told_without_its_address(client, monkeypatch):
+    def broken():
+        raise OperationalError("connection to 10.0.0.7 failed")
+
+    monkeypatch.setattr(health.connection, "cursor", broken)
+
+    answer = client.get("/readyz")
+
+    assert answer.status_code == 503
+    assert answer.json() == {"status": "not ready", "database": "does not answer"}
+
+
+@pytest.mark.django_db
+def test_a_missing_migration_is_not_ready(client, monkeypatch):
+    monkeypatch.setattr(health.MigrationExecutor, "migration_plan", lambda self, targets: ["0002"])
+
+    answer = client.get("/readyz")
+
+    assert (answer.status_code, answer.json()["migrations"]) == (503, "1 missing")
+
+
+class TestOverdueLooks:
+    def test_they_are_told_and_keep_the_pages_reachable(self, client, node, monkeypatch):
+        """B217: liveness is progress; but a page that says so must be reachable."""
+        node.submit()
+        monkeypatch.setattr(health.timezone, "now", lambda: _later(minutes=5))
+
+        answer = client.get("/readyz")
+
+        assert (answer.status_code, answer.json()["looks"]) == (200, "late")
+        assert answer.json()["oldest_overdue_s"] > 290
+
+    def test_a_row_in_a_workers_hands_is_not_overdue(self, client, node, monkeypatch):
+        node.submit()
+        ledger.claim(limit=1, now=_later(seconds=1))
+        monkeypatch.setattr(health.timezone, "now", lambda: _later(seconds=80))
+
+        assert client.get("/readyz").json()["looks"] == "on time"
+
+    def test_a_paused_server_is_not_overdue(self, client, node, monkeypatch):
+        node.submit()
+        ledger.pause_server("reports", until=_later(minutes=5), reason="429")
+        monkeypatch.setattr(health.timezone, "now", lambda: _later(minutes=5))
+
+        assert client.get("/readyz").json()["looks"] == "on time"
+
+
+_NOW = timezone.now
+
+
+def _later(**span):
+    return _NOW() + timedelta(**span)
