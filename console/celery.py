@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from celery import Celery, bootsteps
-from celery.beat import EmbeddedService
+from celery.beat import EmbeddedService, Scheduler
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 
@@ -26,7 +26,8 @@ class BeatThread(bootsteps.StartStopStep):
 
     def create(self, parent: Any) -> Any:  # noqa: ANN401 - as above
         """Return the thread; Celery starts and stops it with the worker."""
-        return EmbeddedService(parent.app, thread=True)
+        # Its own default scheduler keeps a file in the current folder; ours has nothing to remember.
+        return EmbeddedService(parent.app, thread=True, scheduler_cls=Scheduler)
 
 
 def _beat_is_on() -> bool:

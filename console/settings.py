@@ -201,7 +201,6 @@ BEAT = env_bool("LONGCALL_BEAT", default=True)  # the schedule runs in a thread 
 
 CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL") or HOME.running_services().get("CELERY_BROKER_URL")
 CELERY_BEAT_SCHEDULE = BEAT_SCHEDULE
-CELERY_BEAT_SCHEDULER = "celery.beat:Scheduler"
 CELERY_TIMEZONE = "UTC"
 CELERY_RESULT_BACKEND = None
 CELERY_TASK_IGNORE_RESULT = True

@@ -18,7 +18,6 @@ from console.celery import BeatThread
 app = Celery("ticking", broker=sys.argv[1])
 app.conf.update(
     beat_schedule={"tick": {"task": "tick", "schedule": 0.2, "options": {"expires": 1}}},
-    beat_scheduler="celery.beat:Scheduler",
     worker_hijack_root_logger=False,
 )
 app.steps["worker"].add(BeatThread)
@@ -39,7 +38,9 @@ def worker(where, tmp_path):
     log = tmp_path / "ticks"
     log.touch()
     surroundings = dict(os.environ) | {"PYTHONWARNINGS": "ignore:::celery.platforms"}
-    process = subprocess.Popen([sys.executable, "-c", WORKER, broker.url, str(log)], cwd=PROJECT, env=surroundings)
+    surroundings["PYTHONPATH"] = str(PROJECT)
+    process = subprocess.Popen([sys.executable, "-c", WORKER, broker.url, str(log)], cwd=tmp_path, env=surroundings)
+    process.folder = tmp_path
     process.ticks = lambda: log.read_text().count("tick")
     process.broker = broker
     yield process
@@ -54,6 +55,7 @@ def test_it_ticks_with_its_worker_and_stops_with_it(worker, soon):
     worker.send_signal(signal.SIGTERM)
 
     assert worker.wait(10) == 0
+    assert [path.name for path in worker.folder.iterdir()] == ["ticks"]
 
 
 @pytest.mark.faults

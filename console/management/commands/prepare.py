@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.core.management import call_command, get_commands
+from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 
 # Commands to run after the migrations, in this order.
@@ -21,5 +21,4 @@ class Command(BaseCommand):
         call_command("collectstatic", interactive=False, verbosity=0)
         if demo:
             for name in AFTER_MIGRATE_DEMO:
-                if name in get_commands():
-                    call_command(name)
+                call_command(name)
