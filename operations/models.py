@@ -24,6 +24,7 @@ from django.db.models import F, Q
 from django.db.models.functions import MD5
 
 from operations.machine import Delivery, NotFound, Outcome, Reason, State
+from operations.verdicts import Verdict
 
 
 def _words(enum: type) -> list[tuple[str, str]]:
@@ -483,6 +484,35 @@ class EffectRecord(models.Model):
         db_table = "effect_record"
         indexes = [
             models.Index(fields=["opened_at"], condition=Q(status="OPEN"), name="effect_open_by_age"),
+        ]
+
+
+class VerdictProposal(models.Model):
+    """A verdict that waits for a second person (W). At most one is open for an operation."""
+
+    id = models.UUIDField(primary_key=True)
+    operation = models.ForeignKey(Operation, on_delete=models.PROTECT)
+    verdict = models.TextField(choices=_words(Verdict))
+    seen_version = models.PositiveIntegerField()
+    by = models.TextField()
+    at = models.DateTimeField()
+    reason = models.TextField()
+    content = models.JSONField(default=dict)
+    """What the verdict needs: the outcome found outside, the name of the document."""
+    decided_by = models.TextField(blank=True, db_default="")
+    decided_at = models.DateTimeField(null=True)
+    confirmed = models.BooleanField(null=True)
+    """None while it waits; False when it was withdrawn or refused."""
+
+    class Meta:
+        db_table = "verdict_proposal"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["operation"], condition=Q(confirmed__isnull=True), name="one_open_proposal"
+            ),
+            models.CheckConstraint(
+                condition=~Q(confirmed=True) | ~Q(decided_by=F("by")), name="proposal_needs_two_people"
+            ),
         ]
 
 

@@ -1,18 +1,55 @@
-"""What people decide on the reconciliation desk (X4)."""
+"""What people decide on the reconciliation desk (X4): verdicts on operations, and on effect records."""
 
 from __future__ import annotations
 
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from django.db import connection, transaction
 
+from adapters import strictjson
+from adapters.contract import Lookup
 from operations.ledger.acceptance import Facts, accept_terminal
-from operations.ledger.step import Moved, Step, perform
-from operations.machine import FINAL, Event, Outcome, StaleStep, State, StepError
+from operations.ledger.step import LedgerError, Moved, Step, perform, read
+from operations.machine import FINAL, Event, Outcome, StaleStep, StepError
+from operations.models import Effect, EffectStatus
+from operations.verdicts import Case, Option, Verdict, option, options
 
 
 class NotAllowedByEvidence(StepError):
-    """The evidence does not allow this verdict."""
+    """The evidence does not allow this verdict; the message says what stands against it."""
+
+
+class NeedsSecondPerson(StepError):
+    """This verdict needs somebody else's confirmation: propose it (W)."""
+
+
+class NoSuchProposal(LedgerError):
+    """There is no open proposal with this id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ruling:
+    """A verdict with everything that was said for it."""
+
+    verdict: Verdict
+    seen_version: int
+    by: str
+    reason: str
+    content: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What came of a verdict: carried out, or waiting for a second person."""
+
+    operation: str
+    proposal: str | None
+    moved: Moved
 
 
 def look_now(operation: str, *, by: str, now: datetime) -> Moved:
@@ -27,46 +64,219 @@ def look_now(operation: str, *, by: str, now: datetime) -> Moved:
     return perform(operation, change, now=now, actor=by)
 
 
-def give_up(operation: str, *, seen_version: int, by: str, reason: str, now: datetime) -> Moved:
-    """Close an operation whose outcome stays unknown: its call node gets a receipt that says so.
+def verdict_options(operation: str) -> tuple[Option, ...]:
+    """Return every verdict for this operation, with what stands against it."""
+    return options(_case(operation))
 
-    Raises StaleStep when the operation has moved since the page was shown, and IllegalStep in a
-    state that evidence can still settle.
+
+def _case(operation: str) -> Case:
+    row = read([operation])[operation]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT lookup FROM server WHERE slug = %s", [row.server_id])
+        lookup = Lookup(cursor.fetchone()[0])
+    has_effects, deduplicates = row.effect != Effect.NONE, lookup is Lookup.SAME_KEY_REPLAY
+    return Case(row=row, has_effects=has_effects, deduplicates=deduplicates)
+
+
+def judge(
+    operation: str,
+    verdict: Verdict,
+    *,
+    seen_version: int,
+    by: str,
+    reason: str,
+    content: Mapping[str, str] | None = None,
+    now: datetime,
+) -> Judged:
+    """Carry a verdict out, or keep it as a proposal where a second person has to confirm it.
+
+    `content` holds what the verdict needs: `task_id` for FOUND, `outcome` for
+    ESTABLISHED_OUTSIDE. Raises NotAllowedByEvidence, and StaleStep when the operation has moved
+    since the page was shown.
     """
+    case = _case(operation)
+    found = option(verdict, case)
+    ruling = _Ruling(verdict=verdict, seen_version=seen_version, by=by, reason=reason, content=dict(content or {}))
+    if not found.second_person or found.against:
+        moved = _carry_out(operation, case, ruling, now=now)
+        return Judged(operation=operation, proposal=None, moved=moved)
+    proposal = uuid.uuid4()
 
     def change(step: Step) -> None:
-        if step.row.version != seen_version:
-            raise StaleStep("version", held=seen_version, now=step.row.version)
-        step.keep_raw(kind="verdict", label="gave up", raw=reason.encode(), media_type="text/plain")
-        accept_terminal(
-            step,
-            Facts.held_by(step.row),
-            event=Event.VERDICT,
-            outcome=Outcome.RECONCILED,
-            verdict="OUTCOME_UNKNOWN",
-            summary=reason[:2000],
+        _unmoved(step, seen_version)
+        step.note("VERDICT_PROPOSED", detail={"verdict": verdict.value, "proposal": str(proposal)})
+        step.write(
+            """UPDATE verdict_proposal SET confirmed = false, decided_by = %s, decided_at = %s
+            WHERE operation_id = %s AND confirmed IS NULL""",
+            [by, now, operation],
+        )
+        step.write(
+            """INSERT INTO verdict_proposal (id, operation_id, verdict, seen_version, by, at, reason,
+                content, decided_by) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, '')""",
+            [proposal, operation, verdict, step.row.version, by, now, reason, json.dumps(ruling.content)],
+        )
+
+    moved = perform(operation, change, now=now, actor=by)
+    return Judged(operation=operation, proposal=str(proposal), moved=moved)
+
+
+def confirm(proposal: str, *, by: str, now: datetime) -> Moved:
+    """Carry a proposed verdict out as its second person.
+
+    Raises NoSuchProposal, NeedsSecondPerson for the proposer's own confirmation, and StaleStep
+    when the operation has moved since it was proposed.
+    """
+    operation, ruling = _proposal(proposal)
+
+    def both(step: Step) -> None:
+        if by == ruling.by:
+            raise NeedsSecondPerson("the person who proposed a verdict cannot confirm it")
+        step.write(
+            "UPDATE verdict_proposal SET confirmed = true, decided_by = %s, decided_at = %s WHERE id = %s",
+            [by, now, proposal],
+        )
+
+    together = replace(ruling, by=f"{ruling.by} and {by}")
+    return _carry_out(operation, _case(operation), together, now=now, first=both)
+
+
+def _proposal(proposal: str) -> tuple[str, _Ruling]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT operation_id::text, verdict, seen_version, by, reason, content::text
+            FROM verdict_proposal WHERE id = %s AND confirmed IS NULL""",
+            [proposal],
+        )
+        found = cursor.fetchone()
+    if found is None:
+        raise NoSuchProposal(proposal)
+    operation, verdict, seen_version, by, reason, content = found
+    return operation, _Ruling(
+        verdict=Verdict(verdict), seen_version=seen_version, by=by, reason=reason, content=json.loads(content)
+    )
+
+
+def withdraw(proposal: str, *, by: str, now: datetime) -> Moved:
+    """Take a proposed verdict back, or refuse it as somebody else."""
+    operation, ruling = _proposal(proposal)
+
+    def change(step: Step) -> None:
+        step.note("VERDICT_WITHDRAWN", detail={"verdict": ruling.verdict.value})
+        step.write(
+            "UPDATE verdict_proposal SET confirmed = false, decided_by = %s, decided_at = %s WHERE id = %s",
+            [by, now, proposal],
         )
 
     return perform(operation, change, now=now, actor=by)
 
 
-def resubmit_repaired(operation: str, *, seen_version: int, by: str, reason: str, now: datetime) -> Moved:
-    """Submit again, same key and bytes, what the server provably never created (X2).
+def give_up(operation: str, *, seen_version: int, by: str, reason: str, now: datetime) -> Judged:
+    """Close an operation whose outcome stays unknown; its call node gets a receipt that says so."""
+    return judge(operation, Verdict.GAVE_UP, seen_version=seen_version, by=by, reason=reason, now=now)
 
-    Allowed where the proof is in the ledger: every permit of the operation is disproved.
-    """
 
+def _unmoved(step: Step, seen_version: int) -> None:
+    if step.row.version != seen_version:
+        raise StaleStep("version", held=seen_version, now=step.row.version)
+
+
+def _carry_out(
+    operation: str,
+    case: Case,
+    ruling: _Ruling,
+    *,
+    now: datetime,
+    first: Callable[[Step], None] = lambda _step: None,
+) -> Moved:
     def change(step: Step) -> None:
-        row = step.row
-        if row.version != seen_version:
-            raise StaleStep("version", held=seen_version, now=row.version)
-        if row.state is not State.NOT_FOUND_SAFE or not row.nothing_sent:
-            raise NotAllowedByEvidence("nothing proves that the first submit created no task")
-        step.keep_raw(kind="verdict", label="submit again", raw=reason.encode(), media_type="text/plain")
-        step.move(Event.RESUBMIT, not_found="")
-        step.wake()
+        _unmoved(step, ruling.seen_version)
+        against = option(ruling.verdict, replace(case, row=step.row)).against
+        if against:
+            raise NotAllowedByEvidence(against)
+        first(step)
+        said = {"verdict": ruling.verdict.value, "by": ruling.by, "reason": ruling.reason, **ruling.content}
+        step.keep_raw(
+            kind="verdict",
+            label=ruling.verdict.value,
+            raw=json.dumps(said).encode(),
+            media_type="application/json",
+        )
+        _STEPS[ruling.verdict](step, ruling.reason, ruling.content)
 
-    return perform(operation, change, now=now, actor=by)
+    return perform(operation, change, now=now, actor=ruling.by)
+
+
+def _found(step: Step, _reason: str, content: Mapping[str, str]) -> None:
+    task_id = content.get("task_id", "")
+    if not task_id or strictjson.printable(task_id) != task_id:
+        raise NotAllowedByEvidence("the verdict needs the id of the task that was found")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT id::text FROM operation WHERE server_id = %s AND protocol = %s
+                AND md5(task_id) = md5(%s) AND task_id = %s""",
+            [step.row.server_id, step.row.protocol, task_id, task_id],
+        )
+        if other := cursor.fetchone():
+            raise NotAllowedByEvidence(f"that task belongs to operation {other[0]} (P8)")
+    step.note("TASK_BOUND", detail={"task_id": task_id}, task_id=task_id)
+    step.wake()
+
+
+def _resubmit(step: Step, _reason: str, _content: Mapping[str, str]) -> None:
+    step.move(Event.RESUBMIT, not_found="")
+    step.wake()
+
+
+def _evidenced(step: Step, _reason: str, _content: Mapping[str, str]) -> None:
+    step.move(Event.ENDED)
+    step.wake()
+
+
+def _close(verdict: Verdict) -> Callable[[Step, str, Mapping[str, str]], None]:
+    def close(step: Step, reason: str, content: Mapping[str, str]) -> None:
+        outcome = content.get("outcome", "")
+        accept_terminal(
+            step,
+            Facts.held_by(step.row),
+            event=Event.VERDICT,
+            outcome=Outcome.RECONCILED,
+            verdict=f"{verdict.value}: {outcome}" if outcome else verdict.value,
+            summary=reason[:2000],
+        )
+
+    return close
+
+
+_STEPS: dict[Verdict, Callable[[Step, str, Mapping[str, str]], None]] = {
+    Verdict.FOUND: _found,
+    Verdict.RESUBMIT: _resubmit,
+    Verdict.NEVER_CREATED: _close(Verdict.NEVER_CREATED),
+    Verdict.EVIDENCED: _evidenced,
+    Verdict.ESTABLISHED_OUTSIDE: _close(Verdict.ESTABLISHED_OUTSIDE),
+    Verdict.GAVE_UP: _close(Verdict.GAVE_UP),
+}
+
+
+class EffectDecided(LedgerError):
+    """Somebody else has decided this effect record meanwhile, or there is none."""
+
+
+def decide_effect(
+    operation: str, status: EffectStatus, *, by: str, note: str, link: str = "", owner: str = "", now: datetime
+) -> None:
+    """Say what happened outside: nothing, compensated, or still open with an owner (C6).
+
+    The first decision that ends the record stands: raises EffectDecided after it.
+    """
+    parameters: list[Any] = [status, by, now, note, link, owner, operation]
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        cursor.execute(
+            """UPDATE effect_record SET status = %s, decided_by = %s, decided_at = %s, note = %s,
+                link = %s, owner = %s WHERE operation_id = %s AND status IN ('OPEN', 'STILL_OPEN')""",
+            parameters,
+        )
+        if not cursor.rowcount:
+            raise EffectDecided(operation)
 
 
 def claim_item(operation: str, *, by: str, now: datetime) -> None:
