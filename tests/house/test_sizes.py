@@ -1,4 +1,4 @@
-"""Deep and small: a module stops at 600 lines, a function at 40 (its docstring not counted)."""
+"""Deep and small: a module stops at 600 lines, a function at 40 (signature and docstring not counted)."""
 
 import ast
 import re
@@ -6,8 +6,12 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 LONGEST_MODULE, LONGEST_FUNCTION = 600, 40
+LONGEST_TESTS = 900  # one subject stays in one file
 # "path" or "path::function" -> why it may be longer.
-ALLOWED: dict[str, str] = {}
+ALLOWED: dict[str, str] = {
+    "operations/queries/dossier.py::read": "one list of arguments: the row, field by field",
+    "console/api/shapes.py::operation": "one literal: toolOperation.v1 as a caller sees it",
+}
 
 
 def modules(*folders):
@@ -20,18 +24,20 @@ def modules(*folders):
 def functions(source):
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            said = lines_of(node.body[0]) if ast.get_docstring(node) else 0
-            yield node.name, lines_of(node) - said
-
-
-def lines_of(node):
-    return node.end_lineno - node.lineno + 1
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            yield node.name, body[-1].end_lineno - body[0].lineno + 1 if body else 0
 
 
 def test_modules_stop_at_600_lines():
-    too_long = {name for name, text in modules("console", "operations", "adapters", "tests") if text.count("\n") > 600}
+    too_long = {
+        name for name, text in modules("console", "operations", "adapters") if text.count("\n") > LONGEST_MODULE
+    }
 
     assert too_long - set(ALLOWED) == set()
+
+
+def test_modules_of_tests_stop_at_900_lines():
+    assert [name for name, text in modules("tests") if text.count("\n") > LONGEST_TESTS] == []
 
 
 def test_functions_stop_at_40_lines():
@@ -46,7 +52,7 @@ def test_functions_stop_at_40_lines():
 
 
 def test_every_exception_is_still_needed():
-    sources = dict(modules("console", "operations", "adapters", "tests"))
+    sources = dict(modules("console", "operations", "adapters"))
     stale = []
     for place in ALLOWED:
         name, _, function = place.partition("::")
