@@ -608,7 +608,7 @@ async def test_a_stream_that_drips_comments_ends_with_the_requests_time(monkeypa
     waits = as_json(result=task(status="input_required"))
     drip = lambda _message: httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Drip())
 
-    seen = await look(Playback(waits, drip, ACCEPTED), expect_question=True)
+    seen = await asyncio.wait_for(look(Playback(waits, drip, ACCEPTED), expect_question=True), 5)
 
     assert isinstance(seen, NeedsInput)
     assert seen.questions == ()

@@ -200,7 +200,7 @@ class TestCreated:
         [
             {"_meta": {"modelcontextprotocol.io/task": {"taskId": "t", "status": "working"}}, "content": []},
             {"resultType": "task", "taskId": "t", "status": "working", "content": []},
-            {"resultType": "input_required", "inputRequests": {}},
+            {"resultType": "input_required", "inputRequests": {}, "content": []},
             {"taskId": "t", "status": "working"},
             {"task": "t"},
             {"toolResult": {"content": []}},

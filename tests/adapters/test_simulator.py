@@ -101,6 +101,16 @@ class TestTask:
         assert watched.truth.effects == alone.truth.effects
         assert watched.truth.created == alone.truth.created
 
+    def test_its_work_takes_its_seconds_divided_by_the_speed(self):
+        client = Client(speed=10)
+        task_id = client.begin("work")
+
+        client.now += 0.9
+        before = client.status(task_id)
+        client.now += 0.1
+
+        assert (before, client.status(task_id)) == ("working", "completed")
+
     def test_a_crash_is_failed_and_its_fetch_an_error(self):
         client = Client()
         task_id = client.begin("crash")
@@ -192,6 +202,7 @@ class TestQuestions:
         streams = [client.send("tasks/result", taskId=task_id, request_id=number).stream for number in range(2)]
 
         assert [stream.take()[0]["id"] for stream in streams] == ids
+        assert [stream.take() for stream in streams] == [[], []], "never twice on one stream"
 
     @pytest.mark.parametrize("cancelled, heard", [(False, 0), (True, 1)])
     def test_a_dropped_stream_swallows_unless_its_request_is_cancelled(self, cancelled, heard):
