@@ -117,7 +117,7 @@ def _at_work(step: Step, *, next_at: datetime) -> None:
     row = step.row
     waiting_is_over = step.now >= row.budget_ends_at
     if row.state is State.INPUT_REQUIRED:
-        rounds.close(step, "the server no longer asks")
+        rounds.close(step, "the server no longer asks", moved_on=True)
         step.move(Event.RESUMED)
     elif row.state in BEFORE_TASK or (row.state is State.UNKNOWN and not waiting_is_over):
         # C9: under an intent the table's own way leads past WORKING wherever it can.
@@ -161,7 +161,7 @@ def _asked(step: Step, seen: NeedsInput, *, next_at: datetime) -> None:
         if rounds.is_replay(row, seen.questions):
             step.due(next_at)
             return
-        rounds.close(step, "the server asks something else")
+        rounds.close(step, "the server asks something else", moved_on=True)
         step.move(Event.RESUMED)
     rounds.open_round(step, seen)
 
@@ -178,7 +178,7 @@ def _ended(step: Step, seen: Ended) -> None:
         step.due(step.now, urgent=True)
         return
     if row.state is State.INPUT_REQUIRED:
-        rounds.close(step, f"the task ended: {seen.status.value}")
+        rounds.close(step, f"the task ended: {seen.status.value}", moved_on=True)
     status = seen.status.value
     if row.state is State.UNKNOWN:
         step.set(fetches=0, result_digest=None)  # what could not be accepted is fetched anew
@@ -226,7 +226,7 @@ def _absent(step: Step, *, next_at: datetime) -> None:
         return
     pressed = row.state is State.CANCEL_REQUESTED
     if row.state is State.INPUT_REQUIRED:
-        rounds.close(step, "the server no longer knows the task")
+        rounds.close(step, "the server no longer knows the task", moved_on=False)
     step.move(
         Event.NOT_FOUND,
         not_found=NotFound.UNKNOWN,
@@ -284,7 +284,7 @@ def _clash(operation: str, other: str, *, ticket: Ticket, seen: Observation, now
             step.note("ID_CLASH", detail=detail, reason=Reason.ID_CLASH)
         else:
             if step.row.state is State.INPUT_REQUIRED:
-                rounds.close(step, "its task id turned up on another operation")
+                rounds.close(step, "its task id turned up on another operation", moved_on=False)
             step.move(Event.ID_CLASH, detail=detail, reason=Reason.ID_CLASH)
 
     return perform(operation, mine, now=now, ticket=ticket, exchanges=seen.exchanges, beside={other: theirs})

@@ -139,11 +139,11 @@ def _storable(value: Any) -> Any:  # noqa: ANN401 - any JSON
     return value
 
 
-def close(step: Step, reason: str) -> None:
+def close(step: Step, reason: str, *, moved_on: bool) -> None:
     """Close the newest round, open or not, with the reason that people will read (I1).
 
-    An answer already out is seen as used, because the server moved on after it; one still in
-    store is superseded.
+    `moved_on`: the server went on after the question, so an answer that is out counts as used
+    (I6). An answer still in store is superseded.
     """
     row = step.row
     step.write(
@@ -154,7 +154,7 @@ def close(step: Step, reason: str) -> None:
     )
     if row.answer_delivery is Delivery.STORED:
         _deliver(step, Delivery.SUPERSEDED)
-    elif row.answer_delivery in {Delivery.PERMITTED, Delivery.SENT, Delivery.UNCERTAIN}:
+    elif moved_on and row.answer_delivery in {Delivery.PERMITTED, Delivery.SENT, Delivery.UNCERTAIN}:
         _deliver(step, Delivery.USED, used_at=step.now)
     step.set(round_open=False, round_deadline_at=None)
 
@@ -165,7 +165,7 @@ def void_answers(step: Step) -> None:
     if row.round and row.state is State.INPUT_REQUIRED:
         if row.answer_delivery == Delivery.STORED:
             _deliver(step, Delivery.VOID)
-        close(step, "a cancel was requested")
+        close(step, "a cancel was requested", moved_on=False)
 
 
 def _deliver(step: Step, delivery: Delivery, **times: datetime | None) -> None:

@@ -343,7 +343,7 @@ def hand_to_person(
 
     def change(step: Step) -> None:
         if step.row.state is State.INPUT_REQUIRED:
-            rounds.close(step, "our waiting for the operation ended")
+            rounds.close(step, "our waiting for the operation ended", moved_on=False)
         step.move(event, reason=reason)
         if step.row.task_id is None and step.row.reason == Reason.SUBMIT_LOST:
             step.set(not_found=NotFound.UNKNOWN)

@@ -360,6 +360,7 @@ def _schema(held: Mapping[str, Any]) -> object:
 def _read_cursor(text: str) -> tuple[datetime, int] | None:
     at, _, pk = text.rpartition("~")
     try:
-        return datetime.fromisoformat(at), int(pk)
+        moment, number = datetime.fromisoformat(at), int(pk)
     except ValueError:
         return None
+    return (moment, number) if moment.tzinfo is not None else None
