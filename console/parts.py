@@ -432,7 +432,7 @@ def _part(name: str, schema: schemas.Schema, *, required: bool) -> Part:
     if kind == "boolean":
         _only(schema, {"type"}, where=where)
         return YesNo(name=name, schema=schema, required=required)
-    if kind in {"number", "integer"}:
+    if kind in ("number", "integer"):
         _only(schema, {"type"} | _NUMBER_WORDS, where=where)
         return (Whole if kind == "integer" else Number)(name=name, schema=schema, required=required)
     if kind == "string":

@@ -75,7 +75,7 @@ def sign(token: RoundToken) -> str:
     return signing.dumps(asdict(token), salt=SALT)
 
 
-def read(text: str, *, operation: str, round: int, person: str) -> RoundToken:
+def read(text: str, *, operation: str, number: int, person: str) -> RoundToken:
     """Return the token of this round and this person. Raises TokenRefused."""
     if not text:
         raise TokenRefused(Fault.MISSING)
@@ -87,6 +87,6 @@ def read(text: str, *, operation: str, round: int, person: str) -> RoundToken:
         raise TokenRefused(Fault.FORGED) from None
     if token.person != person:
         raise TokenRefused(Fault.OTHER_PERSON)
-    if (token.operation, token.round) != (operation, round):
+    if (token.operation, token.round) != (operation, number):
         raise TokenRefused(Fault.OTHER_ROUND)
     return token

@@ -65,6 +65,10 @@
       const body = box.querySelector("[data-fields]");
       if (choice && body) body.hidden = choice.value !== "accept";
     };
+    box.addEventListener("input", (event) => {
+      const accept = box.querySelector("[data-choice][value=accept]");
+      if (accept && event.target.closest("[data-fields]") && !box.querySelector("[data-choice]:checked")) accept.checked = true;
+    });
     box.addEventListener("change", fold);
     fold();
   }

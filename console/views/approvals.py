@@ -40,7 +40,7 @@ EXTENSIONS_MIN = (15, 60, 240)
 def approvals(request: PersonRequest) -> HttpResponse:
     """Show the inbox; an htmx request gets the list alone."""
     tab = _tab(request.GET.get("tab", ""))
-    filters = Filters(server=request.GET.get("server", ""), tool=request.GET.get("tool", ""))
+    filters = Filters(server=_wanted(request, "server"), tool=_wanted(request, "tool"))
     now = timezone.now()
     person = request.actor.by
     page = rounds.inbox(tab, person=person, filters=filters, after=request.GET.get("after", ""))
@@ -117,7 +117,7 @@ def _take_answer(request: PersonRequest, operation: str, number: int) -> HttpRes
     form = RoundForm(page.card.questions, data=request.POST)
     try:
         token = roundtokens.read(
-            request.POST.get("round_token", ""), operation=operation, round=number, person=request.user.get_username()
+            request.POST.get("round_token", ""), operation=operation, number=number, person=request.user.get_username()
         )
     except TokenRefused as refused:
         return _refuse(request, page, form, refused.fault, now=now)
@@ -145,8 +145,9 @@ def _take_answer(request: PersonRequest, operation: str, number: int) -> HttpRes
         )
     except ledger.RoundGone as gone:
         return _gone(request, _page_or_404(operation, number), form, gone.fate, now=now)
-    said = _("Your answer had been recorded before; it was not sent twice.") if recorded.again else _recorded(pressed)
-    messages.success(request, said, extra_tags="ok")
+    if recorded.again:
+        said = _("This answer had been recorded before. It is there once and is sent once.")
+        messages.success(request, said, extra_tags="ok")
     return redirect("round", operation, number)
 
 
@@ -172,7 +173,6 @@ def _render_round(
         "max_comment": MAX_COMMENT,
         "compared": compared,
         "changes": answers.changes(compared, page) if compared else (),
-        "minutes": EXTENSIONS_MIN,
     }
     return render(request, "round.html", held, status=status)
 
@@ -189,6 +189,7 @@ def _state(request: PersonRequest, page: RoundPage, now: datetime) -> dict[str, 
         "over": now >= page.card.deadline_at,
         "may_answer": request.actor.may(Deed.ANSWER),
         "may_extend": request.actor.may(Deed.EXTEND_ROUND),
+        "minutes": EXTENSIONS_MIN,
     }
 
 
@@ -240,6 +241,10 @@ def _tab(text: str) -> Tab:
     return Tab(text) if text in set(Tab) else Tab.OPEN
 
 
+def _wanted(request: PersonRequest, name: str) -> str:
+    return request.GET.get(name, "").replace("\x00", "")
+
+
 def _groups(
     cards: tuple[rounds.RoundCard, ...], tab: Tab, now: datetime
 ) -> list[tuple[str, list[rounds.RoundCard]]]:
@@ -269,14 +274,6 @@ def _form_id(request: PersonRequest) -> uuid.UUID | None:
 
 def _comment(request: PersonRequest) -> str:
     return request.POST.get("comment", "").replace("\r\n", "\n").replace("\x00", "")[:MAX_COMMENT]
-
-
-def _recorded(pressed: Choice) -> str:
-    return {
-        Choice.ACCEPT: _("Your answer is stored. Below you see how far it has come."),
-        Choice.DECLINE: _("You declined. That is stored and will be delivered."),
-        Choice.DISMISS: _("You dismissed the question. That is stored and will be delivered."),
-    }[pressed]
 
 
 def _back(request: PersonRequest, otherwise: str) -> str:

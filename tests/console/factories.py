@@ -24,6 +24,7 @@ from adapters.contract import (
 )
 from adapters.strictjson import digest_of
 from console.access import Role
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 from operations import ledger
@@ -39,7 +40,8 @@ _numbers = itertools.count(1)
 
 def person(name, *roles):
     """Make a person with these roles."""
-    user = User.objects.create_user(name, password=PASSWORD)
+    # One iteration: a test that makes ten people must not wait ten seconds for their passwords.
+    user = User.objects.create(username=name, password=PBKDF2PasswordHasher().encode(PASSWORD, "salt", iterations=1))
     for role in roles:
         user.groups.add(Group.objects.get_or_create(name=Role(role).value)[0])
     return user
@@ -50,7 +52,12 @@ def server(slug="shop", *, tools=("change_prices",), answer_within_s=1800):
     ledger.register_protocol(VERSION, release="r1")
     ledger.register_server(
         ledger.NewServer(
-            slug=slug, title=slug.title(), url="http://127.0.0.1:9/mcp", protocol=VERSION, allow_private=True, max_qps=1000
+            slug=slug,
+            title=slug.title(),
+            url="http://127.0.0.1:9/mcp",
+            protocol=VERSION,
+            allow_private=True,
+            max_qps=1000,
         )
     )
     described = tuple(_described(name) for name in tools)
@@ -86,7 +93,9 @@ def question(message="Deploy v42?", schema=None, *, key='"q1"', url=""):
     schema = {} if url else YES_NO if schema is None else schema
     raw = json.dumps([message, schema, url]).encode()
     mode = Mode.URL if url else Mode.FORM
-    return Question(key=key, mode=mode, message=message, schema=schema, url=url, raw=raw, digest=digest_of([message, schema, url]))
+    return Question(
+        key=key, mode=mode, message=message, schema=schema, url=url, raw=raw, digest=digest_of([message, schema, url])
+    )
 
 
 def ask(operation, *questions, now=None):
@@ -147,6 +156,7 @@ def task_now(operation, status):
 
 def _saw(operation, seen, now=None):
     now = now or timezone.now()
+    ledger.claim(limit=1000, now=timezone.now())
     ledger.saw(operation, ticket=ticket_of(operation), seen=seen, next_at=now + dt.timedelta(seconds=5), now=now)
 
 
