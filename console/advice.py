@@ -97,7 +97,7 @@ def _submitting(op: Dossier, now: datetime) -> Verdict:
 
 def _working(op: Dossier, now: datetime) -> Verdict:
     at, word = _next_look(op)
-    said = _("The server says: %(message)s") % {"message": op.protocol_message} if op.protocol_message else ""
+    said = _("The server says “%(message)s”.") % {"message": op.protocol_message} if op.protocol_message else ""
     return Verdict(head=_("Working."), tail=said, then=_until(op, now), next_at=at, next_word=word)
 
 
@@ -282,7 +282,7 @@ def cancel_in_short(op: Dossier, promises: Promises | None) -> str:
 
 def cancel_promise(op: Dossier, promises: Promises | None) -> CancelPromise:
     """Say what a cancel means here (C2, C5, C9)."""
-    if op.state in BEFORE_TASK and (op.nothing_sent or op.can_cancel):
+    if op.state in {*BEFORE_TASK, State.UNKNOWN} and (op.nothing_sent or op.can_cancel):
         return _promise_without_task(op)
     if not op.can_cancel:
         return _promise_nothing()
@@ -295,10 +295,10 @@ def _promise_without_task(op: Dossier) -> CancelPromise:
     lead = (
         _("Nothing has been sent. If that is still so when you press, nothing will be.")
         if op.nothing_sent
-        else _("No task is known yet. Your request is kept and used as soon as one turns up.")
+        else _("No task can be reached now. Your request is kept and used as soon as one turns up.")
     )
     return CancelPromise(
-        kind=_("No task yet: an intent"),
+        kind=_("An intent, for a task that may turn up"),
         tone="wait",
         lead=lead,
         steps=(

@@ -19,7 +19,7 @@ from django.utils.translation import gettext
 
 from operations.machine import FINAL, Event, State, edges
 
-WIDTH, HEIGHT = 1010, 366
+WIDTH, HEIGHT = 1010, 330
 _W, _H = 158, 30
 PLACES: Mapping[State, tuple[int, int]] = MappingProxyType(
     {

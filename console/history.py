@@ -110,6 +110,9 @@ _NOTES: Mapping[str, _StrPromise] = MappingProxyType(
         "ROUND_EXTENDED": lazy("The question got more time"),
         "ROUND_EXPIRED": lazy("The question's time was over; nothing was approved"),
         "QUESTION_AFTER_CANCEL": lazy("A question came after the cancel: kept, never asked"),
+        "SUBMITTED": lazy("The call node submitted the call"),
+        "PROTOCOL_STATUS": lazy("The server's word changed"),
+        "LATE_ID": lazy("The server's name for a lost task arrived late"),
         "SESSION_OPENED": lazy("A session was opened at the server"),
         "SESSION_LOST": lazy("The session at the server was lost"),
         "SUBMIT_NOT_SENT": lazy("The submit did not leave this machine"),
@@ -121,7 +124,7 @@ _NOTES: Mapping[str, _StrPromise] = MappingProxyType(
 )
 _BY_SERVER = frozenset(
     {Event.TASK_NAMED, Event.ASKED, Event.RESUMED, Event.ENDED, Event.NOT_FOUND, Event.REQUEST_REFUSED}
-    | {"CANCEL_ACKNOWLEDGED", "CANCEL_REFUSED", "ANSWER_USED", "ANOMALY"}
+    | {"CANCEL_ACKNOWLEDGED", "CANCEL_REFUSED", "ANSWER_USED", "ANOMALY", "PROTOCOL_STATUS"}
 )
 _LABELLED: Mapping[str, _StrPromise] = MappingProxyType(
     {
@@ -170,7 +173,7 @@ def tell(
                 key=lambda happening: happening.at,
             )
         ),
-        stretches=(*_states(op, steps), *_rounds(rounds)),
+        stretches=(*_states(op, steps), *_server_words(op, journal), *_rounds(rounds)),
         way=tuple(State(row.source) for row in steps),
         starts_at=op.created_at,
         ends_at=op.entered_at if op.is_final else None,
@@ -207,7 +210,7 @@ def _wire(evidence: Sequence[EvidenceRow]) -> list[Happening]:
             lane=Lane.SERVER,
             says=_("On the wire: %(what)s") % {"what": row.label}
             + (f", HTTP {row.http_status}" if row.http_status else ""),
-            tone="bad" if not row.complete or (row.http_status or 0) >= 400 else "work",  # noqa: PLR2004
+            tone="bad" if (row.http_status or 0) >= 400 else "work" if row.complete else "wait",  # noqa: PLR2004
         )
         for row in evidence
         if row.kind == "wire"
@@ -239,6 +242,11 @@ def _says(row: JournalRow) -> str:
     if row.is_refused:
         return _("Not taken: %(why)s") % {"why": row.detail.get("refused") or row.event}
     said = event_words(row.event)
+    if row.event == "PROTOCOL_STATUS":
+        said = _("The server says “%(status)s”. %(message)s") % {
+            "status": row.detail.get("status", ""),
+            "message": row.detail.get("message", ""),
+        }
     name = actor_words(row.actor)
     return f"{said} ({name})" if name else said
 
@@ -282,6 +290,35 @@ def _states(op: Dossier, steps: Sequence[JournalRow]) -> list[Stretch]:
         )
         for (since, state), until in zip(starts, ends, strict=True)
         if state not in FINAL
+    ]
+
+
+_WORD_TONES: Mapping[str, str] = MappingProxyType(
+    {"working": "work", "input_required": "wait", "completed": "ok", "failed": "bad", "cancelled": "off"}
+)
+
+
+def _server_words(op: Dossier, journal: Sequence[JournalRow]) -> list[Stretch]:
+    """Turn the changes of the server's word into bars; its words stay quoted (L6)."""
+    changes: list[tuple[datetime, str]] = []
+    for row in journal:
+        word = str(row.detail.get("status", ""))
+        if row.event == "PROTOCOL_STATUS" and word and (not changes or changes[-1][1] != word):
+            changes.append((row.at, word))
+    if not changes:
+        return []
+    end = op.entered_at if op.is_finished else None
+    ends = [at for at, _word in changes[1:]] + [end]
+    return [
+        Stretch(
+            lane=Lane.SERVER,
+            since=since,
+            until=until,
+            says=f"\N{LEFT DOUBLE QUOTATION MARK}{word}\N{RIGHT DOUBLE QUOTATION MARK}",
+            tone=_WORD_TONES.get(word, "unk"),
+        )
+        for (since, word), until in zip(changes, ends, strict=True)
+        if until is None or until > since
     ]
 
 

@@ -166,7 +166,7 @@ NOT_FOUND: Mapping[NotFound, _StrPromise] = MappingProxyType(
     {
         NotFound.NEVER_CREATED: _("Proved: the server never created it."),
         NotFound.EXPIRED_WITH_RECEIPT: _("Expired at the server, but its end and its result are in our evidence."),
-        NotFound.UNKNOWN: _("The server answered “not found”. That proves nothing about what happened."),
+        NotFound.UNKNOWN: _("Nothing proves that it exists, and nothing proves that it was never created."),
     }
 )
 

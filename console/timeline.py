@@ -125,7 +125,7 @@ def _dot(x: int, y: int, happening: Happening) -> SafeString:
         '<g class="{}"><circle class="pt" cx="{}" cy="{}" r="3.5"><title>{}</title></circle></g>',
         happening.tone,
         x,
-        y if happening.lane is Lane.SERVER else y + 15,
+        y + 15,
         happening.says,
     )
 
@@ -133,10 +133,12 @@ def _dot(x: int, y: int, happening: Happening) -> SafeString:
 def _mark(x: int, y: int, happening: Happening, *, words: bool) -> SafeString:
     shape = "M{x} {a}l6 6-6 6-6-6z" if happening.lane is Lane.PEOPLE else "M{x} {a}a5 5 0 1 1 0 10a5 5 0 1 1 0-10z"
     drop = 6 if happening.lane is Lane.PEOPLE else 5
+    if happening.lane is not Lane.PEOPLE:
+        y -= 15  # above the bar of our state, whose words it would hide
     text: SafeString | str = ""
     if words:
         text = format_html(
-            '<text class="lbl out" x="{}" y="{}" text-anchor="middle">{}</text>', x, y - 16, happening.label
+            '<text class="lbl out" x="{}" y="{}" text-anchor="middle">{}</text>', x, y - 10, happening.label
         )
     return format_html(
         '<g class="{}"><path class="fill" d="{}"><title>{}</title></path>{}</g>',

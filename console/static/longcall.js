@@ -23,6 +23,15 @@
   showCopyButtons(document);
   document.addEventListener("htmx:load", (event) => showCopyButtons(event.target));
 
+  // ---- say what has moved, once, to those who listen ----
+  const heard = () => document.querySelector("[data-say]")?.dataset.say;
+  let lastSaid = heard();
+  document.addEventListener("htmx:afterSwap", () => {
+    const text = heard();
+    if (text && text !== lastSaid) say(text);
+    lastSaid = text;
+  });
+
   // ---- ticking times: the same words as the server's ----
   const units = [["D", 86400], ["H", 3600], ["Min", 60], ["S", 1]];
   const words = (seconds) => {
@@ -42,7 +51,7 @@
       if (Math.abs(gap) < 1) return body.dataset.now;
       return gap < 0 ? body.dataset.ago.replace("%", coarse(-gap)) : body.dataset.in.replace("%", words(gap));
     },
-    due: (gap) => (gap > 0 ? phrase.rel(gap) : body.dataset.due),
+    due: (gap) => (gap >= 1 ? phrase.rel(gap) : body.dataset.due),
     left: (gap) => (gap < 0 ? body.dataset.over.replace("%", words(-gap)) : words(gap)),
   };
   // The page may stand on a machine whose clock is wrong: count from what the server said, not from our own date.

@@ -109,7 +109,7 @@ def when(context: template.Context, at: datetime | None, form: str = "relative")
     text = {
         "relative": lambda: words.relative(at, now=now),
         "left": lambda: _left(at - now),
-        "due": lambda: words.relative(at, now=now) if at > now else gettext("is due"),
+        "due": lambda: words.relative(at, now=now) if at - now >= timedelta(seconds=1) else gettext("is due"),
         "age": lambda: words.coarse(abs(now - at)),
         "time": lambda: _time_of_day(at, now=now),
     }[form]()
@@ -173,7 +173,7 @@ def next_of(context: template.Context, row: Row) -> SafeString:
     if row.round_deadline_at is not None:
         return _toned(context, row.round_deadline_at, gettext("left"))
     if row.state in desk.BEFORE_A_PERSON:
-        return _toned(context, row.entered_at + desk.CLOCK, gettext("on the clock"))
+        return _toned(context, row.entered_at + desk.CLOCK, gettext("left"))
     if row.cancel_requested_at is not None:
         return format_html(
             "{} {}{}", gettext("asked"), when(context, row.cancel_requested_at), gettext(", not yet honoured")
