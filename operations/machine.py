@@ -299,6 +299,8 @@ class Standing:
     """When the last submit was lost; the quarantine of X2 counts from here."""
     budget_ends_at: datetime
     task_expires_at: datetime | None
+    first_sent_at: datetime | None = None
+    """When the first submit permit was given; a server's key window counts from here (X2)."""
 
     @property
     def nothing_sent(self) -> bool:

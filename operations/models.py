@@ -196,6 +196,7 @@ class Operation(models.Model):
     sends = models.PositiveIntegerField(db_default=0)
     sends_disproved = models.PositiveIntegerField(db_default=0)
     fetches = models.PositiveIntegerField(db_default=0)
+    first_sent_at = models.DateTimeField(null=True)
     lost_at = models.DateTimeField(null=True)
     not_found = models.TextField(choices=_words(NotFound), blank=True, db_default="")
     budget_ends_at = models.DateTimeField()

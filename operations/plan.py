@@ -13,6 +13,8 @@ from operations.machine import FINAL, Delivery, Reason, Standing, State
 
 CANCEL_PATIENCE = timedelta(seconds=45)
 """C12: a cancel not settled within this is stated to a person."""
+KEY_WINDOW_USED = 0.9
+"""The share of a server's key window that is relied on: the rest is margin (X2)."""
 MAX_FETCHES = 6
 """Fetches that bring no result before it counts as lost (R2)."""
 
@@ -49,6 +51,7 @@ class Means:
     replays: bool
     """The server honours the key: sending again is a lookup (class A)."""
     key_window: timedelta
+    """Class A: how long it does so, counted from the first send."""
 
 
 _WAITING = frozenset(
@@ -80,10 +83,18 @@ def _submitting(row: Standing, _means: Means, _now: datetime) -> Deed:
     return Deed.CLOSE_UNSENT if row.cancel_intent else Deed.SUBMIT
 
 
-def _submission_unknown(row: Standing, means: Means, _now: datetime) -> Deed:
+def _can_find(row: Standing, means: Means, now: datetime) -> bool:
+    """X2: outside its window a server takes an old key for a new request."""
+    if not means.replays:
+        return means.can_look_up
+    ends = (row.first_sent_at or now) + means.key_window * KEY_WINDOW_USED
+    return means.can_look_up and now < ends
+
+
+def _submission_unknown(row: Standing, means: Means, now: datetime) -> Deed:
     if row.task_id is not None:
         return Deed.LOOK
-    return Deed.FIND if means.can_look_up else Deed.NO_LOOKUP
+    return Deed.FIND if _can_find(row, means, now) else Deed.NO_LOOKUP
 
 
 def _not_found_safe(row: Standing, means: Means, now: datetime) -> Deed:
@@ -91,8 +102,8 @@ def _not_found_safe(row: Standing, means: Means, now: datetime) -> Deed:
         return Deed.LOOK
     if row.cancel_intent:
         return Deed.CLOSE_UNSENT
-    in_window = row.lost_at is not None and now < row.lost_at + means.key_window
-    return Deed.RESUBMIT if means.replays and in_window else Deed.WAIT
+    proved = row.reason == Reason.PROVED_ABSENT
+    return Deed.RESUBMIT if proved and means.replays and _can_find(row, means, now) else Deed.WAIT
 
 
 def _input_required(row: Standing, _means: Means, now: datetime) -> Deed:
@@ -113,11 +124,11 @@ def _fetching_result(row: Standing, _means: Means, _now: datetime) -> Deed:
     return Deed.GIVE_UP_FETCHING if row.fetches >= MAX_FETCHES else Deed.FETCH
 
 
-def _unknown(row: Standing, means: Means, _now: datetime) -> Deed:
+def _unknown(row: Standing, means: Means, now: datetime) -> Deed:
     if row.task_id is not None:
         return Deed.LOOK
     lost = row.reason == Reason.SUBMIT_LOST and not row.nothing_sent
-    return Deed.FIND if lost and means.can_look_up else Deed.WAIT
+    return Deed.FIND if lost and _can_find(row, means, now) else Deed.WAIT
 
 
 _DEEDS = {

@@ -114,7 +114,8 @@ def open_effect(step: Step, *, cause: str, fact: dict[str, str] | None = None) -
     answers_out = f"""SELECT COALESCE(jsonb_agg(jsonb_build_object(
             'what', 'answer out', 'round', r.number, 'delivery', a.delivery)), '[]'::jsonb)
         FROM answer a JOIN input_round r ON r.id = a.round_id
-        WHERE r.operation_id = '{uuid.UUID(step.row.id)}' AND a.delivery IN ('PERMITTED', 'SENT', 'UNCERTAIN', 'USED')"""
+        WHERE r.operation_id = '{uuid.UUID(step.row.id)}'
+            AND a.delivery IN ('PERMITTED', 'SENT', 'UNCERTAIN', 'USED')"""
     step.write(
         f"""INSERT INTO effect_record (operation_id, opened_at, cause, facts, status, owner, note,
             link, decided_by)

@@ -249,7 +249,7 @@ def permit_submit(operation: str, *, permit: uuid.UUID, as_task: bool, ticket: T
             and now < row.budget_ends_at
         )
         give(step, permit, PermitKind.SUBMIT, allowed=allowed)
-        step.set(sends=row.sends + 1, as_task=as_task)
+        step.set(sends=row.sends + 1, as_task=as_task, first_sent_at=row.first_sent_at or now)
 
     return perform(operation, change, now=now, ticket=ticket)
 
