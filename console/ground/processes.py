@@ -18,7 +18,7 @@ class Process:
 
 
 def table(*, port: int, demo_port: int | None) -> list[Process]:
-    """Return the processes in the order of their start; no `demo_port` means no demo."""
+    """Return the processes, the site first; no `demo_port` means no demo."""
     everything = [
         Process("web", "uvicorn", ("console.asgi:application", "--host", "127.0.0.1", "--port", str(port), *UVICORN)),
         Process("worker", "django", ("worker",)),

@@ -19,10 +19,12 @@ from types import FrameType
 
 from console.ground import environment, place, processes, readiness
 from console.ground.home import PROJECT, Home, write_private
+from console.ground.place import Place
 from console.ground.postgres import Cluster
 from console.ground.supervisor import Supervisor
 from console.ground.valkey import Broker
 
+SERVICES = ("DATABASE_URL", "CELERY_BROKER_URL")
 FIRST_PAGE_PATIENCE = 60.0  # seconds
 DEATHS_BEFORE_THE_FIRST_PAGE = 3
 LOOK_AGAIN = 0.3
@@ -67,9 +69,12 @@ class Product:
             supervisor = Supervisor(environment=surroundings, logs=self.home.logs, tell=self.tell)
             stack.callback(supervisor.stop)
             stack.callback(self.tell, "stopping ...")
-            for process in processes.table(port=self.port, demo_port=self.demo_port):
-                supervisor.start(process)
+            web, *others = processes.table(port=self.port, demo_port=self.demo_port)
+            # The page first: all at once they would take the processor from each other, and the page is waited for.
+            supervisor.start(web)
             if self._wait_for_first_page(supervisor):
+                for process in others:
+                    supervisor.start(process)
                 greet()
             while not self._stopping:
                 time.sleep(LOOK_AGAIN)
@@ -78,24 +83,28 @@ class Product:
 
     def _start_servers(self) -> dict[str, str]:
         """Start what the environment does not name; return the environment of our processes."""
-        services = {name: os.environ[name] for name in ("DATABASE_URL", "CELERY_BROKER_URL") if os.environ.get(name)}
-        where = place.prepare(self.home.root)
-        if not where.files.is_relative_to(self.home.root):
-            self.tell(f"PostgreSQL cannot run as root, and its user cannot enter {self.home.root}:")
-            self.tell(f"the data are in {where.files}")
-        if "DATABASE_URL" not in services:
-            cluster = Cluster(where)
-            cluster.start()
-            self._servers.append(cluster)
-            services["DATABASE_URL"] = cluster.conninfo
-        if "CELERY_BROKER_URL" not in services:
+        services = {name: os.environ[name] for name in SERVICES if os.environ.get(name)}
+        # With both given no place is needed, nor an account for servers: a container may run as a user without a name.
+        where = place.prepare(self.home.root) if len(services) < len(SERVICES) else None
+        if where and "DATABASE_URL" not in services:
+            services["DATABASE_URL"] = self._start_cluster(where)
+        if where and "CELERY_BROKER_URL" not in services:
             broker = Broker(where)
-            broker.start()
             self._servers.append(broker)
+            broker.start()
             services["CELERY_BROKER_URL"] = broker.url
         # For commands in another shell (`manage.py submit`): they read it in the settings.
         write_private(self.home.services, json.dumps(services))
         return dict(os.environ) | services | _for_children(self.home, self.demo_port)
+
+    def _start_cluster(self, where: Place) -> str:
+        if not where.files.is_relative_to(self.home.root):
+            self.tell(f"PostgreSQL refuses root, and its user cannot enter {self.home.root}.")
+            self.tell(f"Its data are in {where.files}")
+        cluster = Cluster(where)
+        self._servers.append(cluster)
+        cluster.start()
+        return cluster.conninfo
 
     def _prepare(self, surroundings: dict[str, str]) -> None:
         command = [sys.executable, "-m", "django", "prepare", *(["--demo"] if self.demo_port else [])]

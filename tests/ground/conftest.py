@@ -29,7 +29,7 @@ def processes_of():
     return find
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def soon():
     """A function: wait until something holds, for at most some seconds; return what it last returned."""
 

@@ -26,11 +26,11 @@ START_SECONDS = 60
 class Up:
     """One `manage.py up` in a folder of its own."""
 
-    def __init__(self, home, port, *words):
+    def __init__(self, home, port, *words, **services):
         self.home = home
         self.address = f"http://127.0.0.1:{port}"
         ours = ("DATABASE_URL", "CELERY_BROKER_URL", "LONGCALL_DEBUG", "LONGCALL_HOME")
-        surroundings = {name: value for name, value in os.environ.items() if name not in ours}
+        surroundings = {name: value for name, value in os.environ.items() if name not in ours} | services
         command = [sys.executable, "manage.py", "up", "--home", str(home), "--port", str(port), *words]
         self.process = subprocess.Popen(
             command, cwd=PROJECT, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -61,22 +61,41 @@ def free_port():
         return server.getsockname()[1]
 
 
-@pytest.fixture
-def home():
+@contextlib.contextmanager
+def folder():
     path = Path(tempfile.mkdtemp(prefix="longcall-up-"))
     yield path
     shutil.rmtree(path)
 
 
-@pytest.fixture
-def up(home, soon):
-    """The product without its demo, running."""
+@contextlib.contextmanager
+def running(home, soon):
     up = Up(home, free_port(), "--without-demo")
     assert soon(lambda: "is running at" in up.output or up.process.poll() is not None, START_SECONDS)
     assert up.process.poll() is None, up.output
     yield up
     if up.process.poll() is None:
         up.end()
+
+
+@pytest.fixture
+def home():
+    with folder() as path:
+        yield path
+
+
+@pytest.fixture
+def up(home, soon):
+    """The product without its demo, running; the test may end it or break it."""
+    with running(home, soon) as up:
+        yield up
+
+
+@pytest.fixture(scope="module")
+def steady(soon):
+    """The same, shared by the tests that leave it running."""
+    with folder() as home, running(home, soon) as up:
+        yield up
 
 
 def pid_of(home, text):
@@ -106,22 +125,21 @@ def test_it_starts_says_where_it_is_and_stops_on_ctrl_c_within_ten_seconds(up, h
     assert not (home / "services.json").exists()
 
 
-def test_a_second_one_in_the_same_folder_says_so_and_does_not_disturb_the_first(up, home):
-    second = Up(home, free_port(), "--without-demo")
+def test_a_second_one_in_the_same_folder_says_so_and_does_not_disturb_the_first(steady):
+    second = Up(steady.home, free_port(), "--without-demo")
     code = second.process.wait(30)
     second.reader.join(5)
 
     assert code == 1
-    assert f"Longcall is already running in {home}" in second.output
-    assert up.answers()
+    assert f"Longcall is already running in {steady.home}" in second.output
+    assert steady.answers()
 
 
-def test_a_port_that_is_taken_is_named(up, home, tmp_path):
-    port = int(up.address.rsplit(":", 1)[1])
-    second = Up(home.with_name(home.name + "-second"), port, "--without-demo")
+def test_a_port_that_is_taken_is_named(steady, home):
+    port = int(steady.address.rsplit(":", 1)[1])
+    second = Up(home, port, "--without-demo")
     code = second.process.wait(30)
     second.reader.join(5)
-    shutil.rmtree(second.home)
 
     assert code == 1
     assert f"Port {port} cannot be used" in second.output
@@ -156,3 +174,15 @@ def test_the_whole_group_stops_when_the_terminal_closes(up, home, processes_of):
     assert up.end(signal.SIGHUP) == 0
 
     assert processes_of(str(home)) == []
+
+
+def test_a_database_and_a_broker_of_ones_own_are_used_and_left_running(steady, home, soon):
+    services = json.loads((steady.home / "services.json").read_text())
+
+    second = Up(home, free_port(), "--without-demo", **services)
+
+    assert soon(second.answers, START_SECONDS), second.output
+    assert second.end() == 0
+    assert not (home / "servers").exists()
+    psycopg.connect(services["DATABASE_URL"]).close()
+    assert steady.answers()
