@@ -6,7 +6,8 @@ It keeps four rules. Whoever writes their own keeps them too:
    answers with the operation that is already there.
 2. A lost answer is no reason for anything but the same request again.
 3. A step is over when its receipt is here, and for no other reason: not on a status, not on a time-out.
-4. A receipt is written to disk first and acknowledged second. It may come twice; the second time changes nothing.
+4. A receipt is written to disk first and acknowledged second. It may come twice, and the acknowledgement may have to be
+   sent twice; the second time changes nothing.
 
 Only HTTP, JSON and a file: nothing here imports the rest of Longcall, but for the folder that the token lies in.
 """
@@ -180,6 +181,10 @@ class Workflow:
         self._store.save(run)  # rule 1: its id, from which every key is made, outlives us
         self._tell(f"run {run.id}")
         while (step := run.step) is not None:
+            if step.name in run.taken:
+                # We died between disk and acknowledgement, or before its answer: the receipt may not come again.
+                self._acknowledge(run, step)
+                continue
             operation = self._longcall.submit(run, step)
             self._tell(f"{step.name}: operation {operation}, waiting for its receipt")
             while run.step is step:
@@ -199,12 +204,14 @@ class Workflow:
                 self._advance(run, step, receipt)
 
     def _advance(self, run: Run, step: Step, receipt: Mapping[str, Any]) -> None:
-        taken = run.taken.get(step.name)
-        if taken is None:  # rule 4: on disk first
+        if step.name not in run.taken:  # rule 4: on disk first
             result = self._longcall.result(receipt)
-            taken = Taken(receipt=receipt["receipt"], outcome=receipt["outcome"], result=result)
-            run.taken[step.name] = taken
+            run.taken[step.name] = Taken(receipt=receipt["receipt"], outcome=receipt["outcome"], result=result)
             self._store.save(run)
+        self._acknowledge(run, step)
+
+    def _acknowledge(self, run: Run, step: Step) -> None:
+        taken = run.taken[step.name]
         self._longcall.acknowledge(taken.receipt)
         taken.acknowledged = True
         self._store.save(run)
