@@ -25,6 +25,7 @@ from adapters.contract import (
     Adapter,
     AdapterError,
     Answered,
+    BrokenPeer,
     Call,
     CancelAnswer,
     CancelRefused,
@@ -45,10 +46,11 @@ from adapters.contract import (
     ToolResult,
     Wire,
     Working,
+    WrongProtocol,
 )
 from operations import ledger, pacing
 from operations.ledger import Work
-from operations.machine import Delivery, Event, Reason, State, StepError
+from operations.machine import Delivery, Event, Reason, StaleStep, State, StepError
 from operations.plan import Deed, Means, is_unconfirmed, next_deed
 
 log = logging.getLogger(__name__)
@@ -106,10 +108,14 @@ class Driver:
             adapter = self._adapter_for(work.protocol, work.release)
             gate = SendGate(work, self._run, self._clock)
             return await _Drive(self, work, adapter, self._wire_for(work, gate), gate).do()
-        except StepError as error:
+        except StaleStep as error:
             # Somebody else moved the operation; whoever holds the newest claim goes on.
             log.info("late", extra={"operation": work.row.id, "why": str(error)})
             return self.later(work, self._clock(), misses=work.misses)
+        except StepError as error:
+            # Refused for what it is, such as a shut submit switch: at once it would only be refused again.
+            log.info("refused", extra={"operation": work.row.id, "why": str(error)})
+            return self.later(work, self.retry_at(work), misses=work.misses + 1)
         except Exception:
             # One poisonous operation must not stop the others, nor be tried in a tight loop.
             log.exception("drive failed", extra={"operation": work.row.id})
@@ -121,13 +127,20 @@ class Driver:
 
     def retry_at(self, work: Work) -> datetime:
         """When to try again what brought nothing usable."""
-        return pacing.retry_at(self._clock(), misses=work.misses, cap_ms=work.server.poll_cap_ms, chance=self._chance)
+        cap_ms = work.server.poll_cap_ms
+        retry = pacing.retry_at(self._clock(), misses=work.misses, cap_ms=cap_ms, chance=self._chance)
+        return self.in_budget(work, retry)
+
+    def in_budget(self, work: Work, at: datetime) -> datetime:
+        """The end of the wait budget, where it comes before `at`: nobody may sleep through it (P5)."""
+        ends = work.row.budget_ends_at
+        return min(at, ends) if self._clock() < ends else at
 
     def look_at(self, work: Work, *, poll_ms: int | None = None, misses: int = 0) -> datetime:
         """When the next routine look is due (P1)."""
         if work.row.state is State.UNKNOWN:
             return self._clock() + SLOW
-        return pacing.next_look(
+        look = pacing.next_look(
             self._clock(),
             poll_ms=poll_ms if poll_ms is not None else work.poll_ms,
             floor_ms=work.server.poll_floor_ms,
@@ -135,6 +148,7 @@ class Driver:
             misses=misses,
             chance=self._chance,
         )
+        return self.in_budget(work, look)
 
     async def run(self, step: Callable[..., T], /, *args: Any, **named: Any) -> T:  # noqa: ANN401
         """Run one ledger step."""
@@ -165,8 +179,9 @@ class SendGate:
             slot = await self._reserve()
 
     async def _reserve(self) -> datetime:
-        slot = await self._run(ledger.reserve_slot, self._work.server.slug, now=self._clock())
-        if slot >= self._work.lease_until:
+        until = self._work.lease_until
+        slot = await self._run(ledger.reserve_slot, self._work.server.slug, now=self._clock(), by=until)
+        if slot >= until:
             raise NotSent("the claim ends before this server's next free moment")
         await asyncio.sleep(max(0.0, (slot - self._clock()).total_seconds()))
         return slot
@@ -224,7 +239,20 @@ class _Drive:
             await self._step(ledger.session_lost, exchanges=error.exchanges, next_at=self._d.retry_at(self._work))
             return None
         await self._pause(error)
+        if isinstance(error, WrongProtocol) or (isinstance(error, BrokenPeer) and misses == 1):
+            # N3, L6: evidence. Of one outage the first answer is enough.
+            await self._in_vain(error.reason, error.exchanges)
+            return None
         return self._d.later(self._work, self._d.retry_at(self._work), misses=misses)
+
+    async def _in_vain(self, why: str, exchanges: Sequence[Exchange]) -> None:
+        await self._step(
+            ledger.looked_in_vain,
+            why=why,
+            exchanges=exchanges,
+            misses=self._work.misses + 1,
+            next_at=self._d.retry_at(self._work),
+        )
 
     async def _pause(self, error: AdapterError) -> None:
         wait = getattr(error, "retry_after_s", None)
@@ -257,7 +285,7 @@ class _Drive:
             await self._not_sent(permit, error)
             return None
         except Refused as error:
-            await self._refused(error)
+            await self._refused(error, permit)
             return None
         except AdapterError as error:
             await self._step(ledger.submit_lost, why=error.reason, exchanges=error.exchanges)
@@ -298,15 +326,22 @@ class _Drive:
         if isinstance(error, SessionLost):
             await self._step(ledger.session_lost, exchanges=(), next_at=self._d.retry_at(self._work))
 
-    async def _refused(self, error: Refused) -> None:
+    async def _refused(self, error: Refused, permit: uuid.UUID | None = None) -> None:
         if error.kind is RefusalKind.REQUEST:
-            await self._step(ledger.refuse, reason=Reason.REQUEST_REFUSED, why=error.reason, exchanges=error.exchanges)
+            await self._step(
+                ledger.refuse,
+                reason=Reason.REQUEST_REFUSED,
+                why=error.reason,
+                permit=permit,
+                exchanges=error.exchanges,
+            )
             return
         await self._pause(error)
         await self._step(
             ledger.nothing_created,
             reason=Reason.ADMIN_REFUSAL,
             why=error.reason,
+            permit=permit,
             next_at=self._work.row.budget_ends_at,
             exchanges=error.exchanges,
         )
@@ -348,6 +383,7 @@ class _Drive:
         await self._open_session()
         row = self._work.row
         asking = row.round_open or row.answer_delivery is Delivery.STORED
+        asking = asking or row.cancel_intent or row.state is State.CANCEL_REQUESTED  # C11: no form would follow
         return await self._adapter.look(self._wire, self._handle, expect_question=not asking)
 
     async def _apply(self, seen: Observation) -> ledger.Unchanged | None:
@@ -359,7 +395,8 @@ class _Drive:
 
     def _next_at(self, seen: Observation, *, misses: int = 0) -> datetime:
         row = self._work.row
-        if row.state is State.INPUT_REQUIRED and row.round_open and row.round_deadline_at is not None:
+        still_asks = isinstance(seen, NeedsInput) and row.state is State.INPUT_REQUIRED
+        if still_asks and row.round_open and row.round_deadline_at is not None:
             return row.round_deadline_at
         poll_ms = seen.task.poll_ms if isinstance(seen, Working | NeedsInput) and seen.task else None
         return self._d.look_at(self._work, poll_ms=poll_ms, misses=misses)
@@ -374,11 +411,12 @@ class _Drive:
         await self._hand_over(Event.NO_LOOKUP, Reason.SUBMIT_LOST)
 
     async def _hand_over(self, event: Event, reason: Reason) -> None:
-        gap = SLOW if self._work.row.task_id else PARKED
+        gap = SLOW if self._work.row.task_id or self._means().can_look_up else PARKED
         await self._step(ledger.hand_to_person, event=event, reason=reason, next_at=self._d.now() + gap)
 
     async def _wait(self) -> ledger.Unchanged:
-        return self._d.later(self._work, self._d.now() + PARKED, misses=0)
+        parked = self._d.in_budget(self._work, self._d.now() + PARKED)
+        return self._d.later(self._work, parked, misses=0)
 
     # Answering and cancelling -------------------------------------------------------------------
 
@@ -461,7 +499,7 @@ class _Drive:
         exchanges: Sequence[Exchange],
         acknowledged: bool = False,
     ) -> None:
-        answered = settlement == "answered"
+        soon = acknowledged or (settlement == "answered" and not self._work.misses)
         await self._step(
             ledger.cancel_settled,
             permit=permit,
@@ -469,7 +507,7 @@ class _Drive:
             acknowledged=acknowledged,
             why=why,
             misses=0 if acknowledged else self._work.misses + 1,
-            next_at=self._d.now() + DELIVERY_GAP if answered else self._d.retry_at(self._work),
+            next_at=self._d.now() + DELIVERY_GAP if soon else self._d.retry_at(self._work),
             exchanges=exchanges,
         )
 
@@ -484,7 +522,8 @@ class _Drive:
             # R1, X1: the fetch alone decides nothing; what the task now says does.
             seen = await self._seen()
             if isinstance(seen, Ended) and seen.status is status:
-                return self._d.later(self._work, self._d.retry_at(self._work), misses=self._work.misses + 1)
+                await self._in_vain(result.message, (*result.exchanges, *seen.exchanges))
+                return None
             return await self._apply(seen)
         await self._step(ledger.result_fetched, result=result)
         return await self._accept_digest(strictjson.digest(result.raw))

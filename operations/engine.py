@@ -72,6 +72,7 @@ class Engine:
 
     async def _drive_for(self, seconds: float) -> int:
         ends, made = time.monotonic() + seconds, 0
+        await self._run(ledger.state_overdue, now=utcnow())
         under_way: set[asyncio.Task[None]] = set()
         while time.monotonic() < ends:
             works = await self._run(ledger.claim, limit=IN_FLIGHT - len(under_way), now=utcnow())

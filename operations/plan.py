@@ -13,6 +13,8 @@ from operations.machine import FINAL, Delivery, Reason, Standing, State
 
 CANCEL_PATIENCE = timedelta(seconds=45)
 """C12: a cancel not settled within this is stated to a person."""
+CANCEL_GRACE = timedelta(minutes=10)
+"""A cancel gets this long even where the wait budget ends: only then does a person take over (P5, C9)."""
 KEY_WINDOW_USED = 0.9
 """The share of a server's key window that is relied on: the rest is margin (X2)."""
 MAX_FETCHES = 6
@@ -70,9 +72,15 @@ def next_deed(row: Standing, means: Means, *, now: datetime) -> Deed:
     """Return the one thing to do now."""
     if row.state in FINAL:
         return Deed.AUDIT if row.state is State.CANCELLED_ACCEPTED and row.task_id else Deed.WAIT
-    if row.state in _WAITING and now >= row.budget_ends_at:
+    if row.state in _WAITING and now >= _waiting_ends(row):
         return Deed.END_WAITING
     return _DEEDS[row.state](row, means, now)
+
+
+def _waiting_ends(row: Standing) -> datetime:
+    if row.state is not State.CANCEL_REQUESTED or row.cancel_requested_at is None:
+        return row.budget_ends_at
+    return max(row.budget_ends_at, row.cancel_requested_at + CANCEL_GRACE)
 
 
 def _submitting(row: Standing, _means: Means, _now: datetime) -> Deed:
@@ -127,7 +135,7 @@ def _fetching_result(row: Standing, _means: Means, _now: datetime) -> Deed:
 def _unknown(row: Standing, means: Means, now: datetime) -> Deed:
     if row.task_id is not None:
         return Deed.LOOK
-    lost = row.reason == Reason.SUBMIT_LOST and not row.nothing_sent
+    lost = row.reason != Reason.ID_CLASH and not row.nothing_sent  # A4: whatever ended our waiting
     return Deed.FIND if lost and _can_find(row, means, now) else Deed.WAIT
 
 

@@ -17,6 +17,7 @@ from operations.ledger.cancel import (
     cancel_won,
     permit_cancel,
     request_cancel,
+    state_overdue,
     state_unconfirmed,
 )
 from operations.ledger.claims import (
@@ -45,7 +46,7 @@ from operations.ledger.desk import (
     verdict_options,
     withdraw,
 )
-from operations.ledger.looks import IdentityChanged, audited, saw, was_unchanged
+from operations.ledger.looks import IdentityChanged, audited, looked_in_vain, saw, was_unchanged
 from operations.ledger.outbox import acknowledge, mark_delivered
 from operations.ledger.profile import (
     NewServer,
@@ -162,6 +163,7 @@ __all__ = [
     "hand_to_person",
     "judge",
     "look_now",
+    "looked_in_vain",
     "mark_delivered",
     "nothing_created",
     "open_round_page",
@@ -188,6 +190,7 @@ __all__ = [
     "session_opened",
     "set_policy",
     "set_submits",
+    "state_overdue",
     "state_unconfirmed",
     "submit",
     "submit_answered",

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from django.db import connection
 
-from adapters.contract import Exchange
+from adapters.contract import Exchange, ProtocolStatus
 from operations.ledger import looks, rounds
 from operations.ledger.permits import give, settle
 from operations.ledger.step import Moved, Step, perform, read
@@ -19,12 +19,14 @@ from operations.machine import (
     BEFORE_TASK,
     FINISHED,
     Event,
+    NotFound,
     StaleStep,
     State,
     StepError,
     Ticket,
 )
 from operations.models import PermitKind
+from operations.plan import CANCEL_PATIENCE
 
 
 class AlreadyFinished(StepError):
@@ -104,8 +106,10 @@ def _press(step: Step, *, can_cancel: bool, by: str, reason: str) -> Press:
         "cancel_reason": reason,
     }
     no_task = row.task_id is None
-    if no_task and row.nothing_sent and row.state in {*BEFORE_TASK, State.INPUT_REQUIRED}:
+    if no_task and row.nothing_sent and row.state in {*BEFORE_TASK, State.INPUT_REQUIRED, State.UNKNOWN}:
         step.note("CANCEL_ASKED", detail={"reason": reason}, **asked)
+        if row.state is State.UNKNOWN:
+            step.move(Event.NOTHING_CREATED, not_found=NotFound.NEVER_CREATED)  # no permit proves as much
         rounds.void_answers(step)
         close_as_unsent(step)
         return Press.CLOSED_UNSENT
@@ -149,10 +153,16 @@ def permit_cancel(operation: str, *, permit: uuid.UUID, ticket: Ticket, now: dat
 def cancel_won(
     operation: str, *, permit: uuid.UUID, ticket: Ticket, exchanges: Sequence[Exchange], now: datetime
 ) -> Moved:
-    """Accept the cancel on the server's own terminal answer (C2). The receipt is written here (C11)."""
+    """Accept the cancel on the server's own terminal answer (C2). The receipt is written here (C11).
+
+    Where the same task had been seen to end otherwise before, a person has to say which was true (R10).
+    """
 
     def change(step: Step) -> None:
         settle(step, permit, "answered")
+        if step.row.terminal_status not in {None, ProtocolStatus.CANCELLED}:
+            looks.contradict(step, ProtocolStatus.CANCELLED, next_at=now)
+            return
         step.set(protocol_status="cancelled", cancel_acked=True)
         looks.close_cancelled(step, summary="the server confirmed the cancel")
 
@@ -192,12 +202,38 @@ def cancel_settled(
 
 def state_unconfirmed(operation: str, *, ticket: Ticket, now: datetime) -> Moved:
     """Tell a person that a cancel is not confirmed in its time; looking goes on (C12, G4)."""
+    return perform(operation, _not_confirmed, now=now, ticket=ticket)
+
+
+def state_overdue(*, now: datetime, limit: int = 100) -> int:
+    """State every cancel that is not confirmed in its time; return how many.
+
+    A sweep of its own: the operation's next drive may be far away, behind a pause or a hanging
+    request, and G4 counts all the same.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT id::text FROM operation WHERE state = %s AND NOT cancel_stated
+                AND cancel_requested_at <= %s ORDER BY cancel_requested_at LIMIT %s""",
+            [State.CANCEL_REQUESTED, now - CANCEL_PATIENCE, limit],
+        )
+        overdue = [row[0] for row in cursor.fetchall()]
+    return sum(_state(operation, now=now) for operation in overdue)
+
+
+def _state(operation: str, *, now: datetime) -> bool:
+    stated = False
 
     def change(step: Step) -> None:
-        step.note(
-            "CANCEL_NOT_CONFIRMED",
-            cancel_stated=True,
-            cancel_settled_at=step.row.cancel_settled_at or now,
-        )
+        nonlocal stated
+        stated = step.row.state is State.CANCEL_REQUESTED and not step.row.cancel_stated
+        if stated:
+            _not_confirmed(step)
 
-    return perform(operation, change, now=now, ticket=ticket)
+    perform(operation, change, now=now)
+    return stated
+
+
+def _not_confirmed(step: Step) -> None:
+    settled = step.row.cancel_settled_at or step.now
+    step.note("CANCEL_NOT_CONFIRMED", cancel_stated=True, cancel_settled_at=settled)

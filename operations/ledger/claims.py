@@ -195,12 +195,18 @@ def unchanged(looks: Sequence[Unchanged]) -> None:
         )
 
 
-def reserve_slot(server: str, *, now: datetime) -> datetime:
-    """Take the next free moment to send one request to this server. See Note [Send slots]."""
+def reserve_slot(server: str, *, now: datetime, by: datetime | None = None) -> datetime:
+    """Take the next free moment to send one request to this server. See Note [Send slots].
+
+    Never a moment inside a pause: a claim made before it must keep it too (P1). A moment that is
+    not before `by` is returned, but left to others.
+    """
     with transaction.atomic(durable=True), connection.cursor() as cursor:
-        cursor.execute("SELECT max_qps, next_slot_at FROM server WHERE slug = %s FOR UPDATE", [server])
-        max_qps, next_slot_at = cursor.fetchone()
-        slot: datetime = max(now, next_slot_at or now)
+        cursor.execute("SELECT max_qps, next_slot_at, paused_until FROM server WHERE slug = %s FOR UPDATE", [server])
+        max_qps, next_slot_at, paused_until = cursor.fetchone()
+        slot: datetime = max(now, next_slot_at or now, paused_until or now)
+        if by is not None and slot >= by:
+            return slot
         cursor.execute(
             "UPDATE server SET next_slot_at = %s WHERE slug = %s",
             [slot + pacing.slot_gap(max_qps), server],

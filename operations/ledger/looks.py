@@ -6,14 +6,16 @@ one change, so that a task found under a standing cancel intent is never WORKING
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from django.db import connection
+from django.db import IntegrityError, connection
 
 from adapters import strictjson
 from adapters.contract import (
     Absent,
     Ended,
+    Exchange,
     NeedsInput,
     Observation,
     ProtocolStatus,
@@ -25,6 +27,7 @@ from operations.ledger.step import Moved, Row, Step, perform
 from operations.machine import (
     BEFORE_TASK,
     FINAL,
+    TRANSITIONS,
     Event,
     IllegalStep,
     NotFound,
@@ -35,6 +38,9 @@ from operations.machine import (
     Ticket,
 )
 from operations.models import Effect
+
+_FOR_A_PERSON = frozenset({Reason.ID_CLASH, Reason.CONTRADICTED})
+"""P8, R10: no later look can say whose the task is, or which of two ends was true."""
 
 
 class IdentityChanged(StepError):
@@ -47,10 +53,17 @@ def saw(operation: str, *, ticket: Ticket, seen: Observation, next_at: datetime,
     A task id that belongs to another operation takes both to a person (P8). Raises StaleStep and
     IdentityChanged; the evidence is kept either way (P6).
     """
-    task = None if isinstance(seen, Absent) else seen.task
-    other = _bound_elsewhere(operation, task)
+    try:
+        return _saw(operation, ticket=ticket, seen=seen, next_at=next_at, now=now)
+    except IntegrityError:
+        # Another operation was bound to the same task between our look-up and our write (P8).
+        return _saw(operation, ticket=ticket, seen=seen, next_at=next_at, now=now)
+
+
+def _saw(operation: str, *, ticket: Ticket, seen: Observation, next_at: datetime, now: datetime) -> Moved:
+    other = bound_elsewhere(operation, None if isinstance(seen, Absent) else seen.task)
     if other is not None:
-        return _clash(operation, other, ticket=ticket, seen=seen, now=now)
+        return clash(operation, other, ticket=ticket, exchanges=seen.exchanges, next_at=next_at, now=now)
 
     def change(step: Step) -> None:
         observe(step, seen, next_at=next_at)
@@ -60,13 +73,18 @@ def saw(operation: str, *, ticket: Ticket, seen: Observation, next_at: datetime,
 
 def observe(step: Step, seen: Observation, *, next_at: datetime) -> None:
     """Take every step that follows from `seen`."""
+    if step.row.state is State.UNKNOWN and step.row.reason in _FOR_A_PERSON:
+        word = "absent" if isinstance(seen, Absent) else seen.task.status.value if seen.task else "no task"
+        step.note("LOOKED", detail={"status": word})
+        step.due(next_at)
+        return
     if isinstance(seen, Absent):
         _absent(step, next_at=next_at)
         return
     if seen.task is not None:
         _bind(step, seen.task)
     if isinstance(seen, Ended):
-        _ended(step, seen)
+        _ended(step, seen, next_at=next_at)
     elif isinstance(seen, NeedsInput) and seen.questions:
         _asked(step, seen, next_at=next_at)
     elif isinstance(seen, NeedsInput) and step.row.state is State.INPUT_REQUIRED:
@@ -104,8 +122,24 @@ def _bind(step: Step, task: TaskFacts) -> None:
 def _watch_created_at(step: Step, created_at: str) -> None:
     """Note a creation time that moves: a server that lost the task may be inventing another (B001)."""
     held = step.row.task_created_at
-    if held and created_at and created_at != held:
+    if is_moved(held, created_at):
         step.note("ANOMALY", detail={"created_at": [held, created_at]}, task_created_at=created_at)
+
+
+def is_moved(held: str, told: str) -> bool:
+    """Whether two creation times differ. The same instant may be spelled in many ways (B008)."""
+    if not held or not told or held == told:
+        return False
+    instants = _instant(held), _instant(told)
+    return None in instants or instants[0] != instants[1]
+
+
+def _instant(text: str) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(text.upper())
+    except ValueError:
+        return None
+    return at if at.tzinfo is not None else None
 
 
 def message_of(task: TaskFacts) -> str:
@@ -130,17 +164,11 @@ def _at_work(step: Step, *, next_at: datetime) -> None:
 
 
 def bind_intent(step: Step) -> None:
-    """Turn a standing cancel intent into a cancel, now that there is a task (C9)."""
-    if (
-        step.row.cancel_intent
-        and step.row.state
-        in {
-            State.WORKING,
-            State.SUBMISSION_UNKNOWN,
-            State.NOT_FOUND_SAFE,
-            State.INPUT_REQUIRED,
-        }
-    ) or (step.row.cancel_intent and step.row.state is State.UNKNOWN and step.now < step.row.budget_ends_at):
+    """Turn a standing cancel intent into a cancel, now that there is a task (C9).
+
+    Also when the wait budget is over: the intent is used up by it, and `plan.CANCEL_GRACE` ends the wait.
+    """
+    if step.row.cancel_intent and Event.CANCEL_DUE in TRANSITIONS[step.row.state]:
         step.move(Event.CANCEL_DUE, cancel_intent=False, cancel_requested_at=step.now)
 
 
@@ -157,6 +185,7 @@ def _asked(step: Step, seen: NeedsInput, *, next_at: datetime) -> None:
     if row.state is State.UNKNOWN and step.now >= row.budget_ends_at:
         step.due(next_at)
         return
+    _turn_up(step)
     if row.state is State.INPUT_REQUIRED:
         if rounds.is_replay(row, seen.questions):
             step.due(next_at)
@@ -166,13 +195,20 @@ def _asked(step: Step, seen: NeedsInput, *, next_at: datetime) -> None:
     rounds.open_round(step, seen)
 
 
-def _ended(step: Step, seen: Ended) -> None:
+def _turn_up(step: Step) -> None:
+    """L5: what was thought absent and turns up is at work first, whatever it does by now."""
+    if step.row.state is State.NOT_FOUND_SAFE:
+        step.move(Event.TASK_NAMED)
+
+
+def _ended(step: Step, seen: Ended, *, next_at: datetime) -> None:
+    if step.row.state in FINAL:
+        raise IllegalStep(step.row.state, Event.ENDED)
+    _turn_up(step)
     row = step.row
-    if row.state in FINAL:
-        raise IllegalStep(row.state, Event.ENDED)
     known = row.terminal_status
     if known is not None and known != seen.status.value:
-        _contradicted(step, known, seen.status.value)
+        contradict(step, seen.status.value, next_at=next_at)
         return
     if row.state in {State.TERMINAL_OBSERVED, State.FETCHING_RESULT}:
         step.due(step.now, urgent=True)
@@ -191,13 +227,18 @@ def _ended(step: Step, seen: Ended) -> None:
         step.due(step.now, urgent=True)
 
 
-def _contradicted(step: Step, known: str, seen: str) -> None:
-    detail = {"first": known, "then": seen}
+def contradict(step: Step, seen: str, *, next_at: datetime) -> None:
+    """Take the operation to a person: two different ends were seen before either was accepted (R10)."""
+    detail = {"first": step.row.terminal_status, "then": seen}
+    if step.row.state is State.INPUT_REQUIRED:
+        rounds.close(step, "the task ended in two different ways", moved_on=False)
+    if step.row.state not in {State.UNKNOWN, State.TERMINAL_OBSERVED, State.FETCHING_RESULT}:
+        step.move(Event.ENDED)  # the server had gone back to work after the first end
     if step.row.state is State.UNKNOWN:
         step.note("CONTRADICTED", detail=detail, reason=Reason.CONTRADICTED)
     else:
         step.move(Event.CONTRADICTED, detail=detail, reason=Reason.CONTRADICTED)
-    step.due(step.row.budget_ends_at)
+    step.due(next_at)
 
 
 def close_cancelled(step: Step, *, summary: str) -> None:
@@ -224,6 +265,9 @@ def _absent(step: Step, *, next_at: datetime) -> None:
     if row.state is State.UNKNOWN:
         step.due(next_at)
         return
+    if row.state in BEFORE_TASK:
+        _absent_before_task(step, next_at=next_at)
+        return
     pressed = row.state is State.CANCEL_REQUESTED
     if row.state is State.INPUT_REQUIRED:
         rounds.close(step, "the server no longer knows the task", moved_on=False)
@@ -233,6 +277,35 @@ def _absent(step: Step, *, next_at: datetime) -> None:
         reason=Reason.NOT_FOUND_AFTER_CANCEL if pressed else Reason.NOT_FOUND,
     )
     step.due(next_at)
+
+
+def _absent_before_task(step: Step, *, next_at: datetime) -> None:
+    """An id that came late, and is unknown to its server by now: nobody can say what became of it (X1)."""
+    event = Event.NOT_FOUND if step.row.state is State.NOT_FOUND_SAFE else Event.NO_LOOKUP
+    if step.row.state is State.SUBMITTING:
+        step.move(Event.ANSWER_LOST, lost_at=step.now)
+    _turn_up(step)
+    step.move(event, reason=Reason.NOT_FOUND, not_found=NotFound.UNKNOWN)
+    step.due(next_at)
+
+
+def looked_in_vain(
+    operation: str,
+    *,
+    why: str,
+    ticket: Ticket,
+    exchanges: Sequence[Exchange],
+    next_at: datetime,
+    misses: int,
+    now: datetime,
+) -> Moved:
+    """Keep an answer that is no observation: evidence, never a step (N3, L6)."""
+
+    def change(step: Step) -> None:
+        step.note("NOTHING_USABLE", detail={"why": strictjson.printable(why)})
+        step.due(next_at, misses=misses)
+
+    return perform(operation, change, now=now, ticket=ticket, exchanges=exchanges)
 
 
 def audited(operation: str, *, seen: Observation | None, result: bytes | None, ticket: Ticket, now: datetime) -> Moved:
@@ -252,7 +325,7 @@ def audited(operation: str, *, seen: Observation | None, result: bytes | None, t
     return perform(operation, change, now=now, ticket=ticket, exchanges=seen.exchanges if seen is not None else ())
 
 
-def _bound_elsewhere(operation: str, task: TaskFacts | None) -> str | None:
+def bound_elsewhere(operation: str, task: TaskFacts | None) -> str | None:
     """Return the other operation that this task id already belongs to (P8)."""
     if task is None:
         return None
@@ -268,26 +341,53 @@ def _bound_elsewhere(operation: str, task: TaskFacts | None) -> str | None:
     return found[0] if found else None
 
 
-def _clash(operation: str, other: str, *, ticket: Ticket, seen: Observation, now: datetime) -> Moved:
+def clash(
+    operation: str,
+    other: str,
+    *,
+    ticket: Ticket | None,
+    exchanges: Sequence[Exchange] = (),
+    next_at: datetime,
+    now: datetime,
+) -> Moved:
+    """Take both operations that one task id names to a person; an ended one is marked disputed (P8)."""
+
     def mine(step: Step) -> None:
-        if step.row.state is State.UNKNOWN:
-            step.note("ID_CLASH", detail={"other": other}, reason=Reason.ID_CLASH)
-        else:
-            step.move(Event.ID_CLASH, detail={"other": other}, reason=Reason.ID_CLASH)
-        step.due(step.row.budget_ends_at)
+        _dispute(step, other)
+        if step.row.state not in FINAL:
+            step.due(next_at)
 
     def theirs(step: Step) -> None:
-        detail = {"other": operation}
-        if step.row.state in FINAL:
-            step.note("ID_CLASH", detail=detail, disputed=True)
-        elif step.row.state is State.UNKNOWN:
-            step.note("ID_CLASH", detail=detail, reason=Reason.ID_CLASH)
-        else:
-            if step.row.state is State.INPUT_REQUIRED:
-                rounds.close(step, "its task id turned up on another operation", moved_on=False)
-            step.move(Event.ID_CLASH, detail=detail, reason=Reason.ID_CLASH)
+        _dispute(step, operation)
 
-    return perform(operation, mine, now=now, ticket=ticket, exchanges=seen.exchanges, beside={other: theirs})
+    return perform(operation, mine, now=now, ticket=ticket, exchanges=exchanges, beside={other: theirs})
+
+
+def _dispute(step: Step, other: str) -> None:
+    detail = {"other": other}
+    if step.row.state in FINAL:
+        step.note("ID_CLASH", detail=detail, disputed=True)
+    elif step.row.state is State.UNKNOWN:
+        step.note("ID_CLASH", detail=detail, reason=Reason.ID_CLASH)
+    else:
+        if step.row.state is State.INPUT_REQUIRED:
+            rounds.close(step, "its task id turned up on another operation", moved_on=False)
+        step.move(Event.ID_CLASH, detail=detail, reason=Reason.ID_CLASH)
+
+
+def second_task(step: Step, task_id: str) -> None:
+    """Take an operation to a person whose one key has brought another task than the ledger knows (A5)."""
+    detail = {"bound": step.row.task_id, "also": task_id}
+    if step.row.state in FINAL:
+        step.note("SECOND_TASK", detail=detail)
+        if step.row.effect != Effect.NONE:
+            open_effect(step, cause="SECOND_TASK", fact={"what": "second task", "task_id": task_id})
+    elif step.row.state is State.UNKNOWN:
+        step.note("SECOND_TASK", detail=detail, reason=Reason.ID_CLASH)
+    else:
+        if step.row.state is State.INPUT_REQUIRED:
+            rounds.close(step, "a second task turned up under the same key", moved_on=False)
+        step.move(Event.ID_CLASH, detail=detail, reason=Reason.ID_CLASH)
 
 
 def was_unchanged(standing: Row, seen: Observation) -> bool:
@@ -301,4 +401,5 @@ def was_unchanged(standing: Row, seen: Observation) -> bool:
         return False
     quiet = {State.CANCEL_REQUESTED, State.INPUT_REQUIRED if asks else State.WORKING, State.WORKING}
     held = (standing.protocol_status, standing.protocol_message)
-    return standing.state in quiet and held == (seen.task.status.value, message_of(seen.task))
+    told = (seen.task.status.value, message_of(seen.task))
+    return standing.state in quiet and held == told and not is_moved(standing.task_created_at, seen.task.created_at)

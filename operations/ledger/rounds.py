@@ -194,10 +194,13 @@ def answer_round(
 
     Raises RoundGone, with who won, when it is not the first or not for this question.
     """
-    if _recorded(operation, form_id):
-        return Recorded(operation=operation, round=round, again=True)
+    again = False
 
     def change(step: Step) -> None:
+        nonlocal again
+        again = _recorded(operation, form_id)  # R9: asked under the row's lock, two posts may come at once
+        if again:
+            return
         fate = _fate(step, round, request_digest)
         if fate is not None:
             raise RoundGone(fate)
@@ -222,7 +225,7 @@ def answer_round(
         step.wake()
 
     perform(operation, change, now=now, actor=by)
-    return Recorded(operation=operation, round=round, again=False)
+    return Recorded(operation=operation, round=round, again=again)
 
 
 def _stored(reply: GivenReply) -> dict[str, str | None]:
@@ -306,6 +309,7 @@ def extend_round(operation: str, *, round: int, until: datetime, by: str, now: d
                 closed_reason = '' WHERE operation_id = %s AND number = %s""",
             [until, operation, round],
         )
+        step.write("UPDATE due SET due_at = LEAST(due_at, %s) WHERE operation_id = %s", [until, operation])
 
     return perform(operation, change, now=now, actor=by)
 

@@ -6,12 +6,13 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
 
 from adapters import strictjson
-from adapters.contract import Absent, Exchange, Observation, Opened
+from adapters.contract import Absent, Exchange, Observation, Opened, TaskFacts
 from operations import announce, outputguard
 from operations.ledger import looks, rounds
 from operations.ledger.acceptance import Facts, accept_terminal
@@ -19,6 +20,7 @@ from operations.ledger.permits import give, settle
 from operations.ledger.step import MAX_RUNS, LedgerError, Moved, PermitDenied, Step, perform
 from operations.machine import (
     BEFORE_TASK,
+    FINAL,
     Event,
     NotFound,
     Outcome,
@@ -272,7 +274,39 @@ def submit_not_sent(
         step.note("SUBMIT_NOT_SENT", detail={"why": why}, sends_disproved=step.row.sends_disproved + 1)
         step.due(next_at, misses=misses)
 
-    return perform(operation, change, now=now, ticket=ticket, exchanges=exchanges)
+    try:
+        return perform(operation, change, now=now, ticket=ticket, exchanges=exchanges)
+    except StaleStep:
+        _disprove_late(operation, permit, "not_sent", why=why, now=now)
+        raise
+
+
+def _disprove_late(operation: str, permit: uuid.UUID | None, settlement: str, *, why: str, now: datetime) -> None:
+    """Keep the proof that a permit's send created nothing, although its ticket decides nothing any more (P6).
+
+    Whoever is in charge now goes on from it: a cancel intent closes the operation (C9).
+    """
+
+    def change(step: Step) -> None:
+        if not _is_open_question(permit):
+            return
+        settle(step, permit, settlement)
+        step.note("LATE_PROOF", detail={"why": why}, sends_disproved=step.row.sends_disproved + 1)
+        row = step.row
+        waits = row.state in {State.SUBMISSION_UNKNOWN, State.UNKNOWN} and row.task_id is None
+        if waits and row.nothing_sent and row.reason != Reason.ID_CLASH:
+            step.move(Event.NOTHING_CREATED, reason=Reason.ADMIN_REFUSAL, not_found=NotFound.NEVER_CREATED)
+        if row.state not in FINAL:
+            step.wake()
+
+    perform(operation, change, now=now)
+
+
+def _is_open_question(permit: uuid.UUID | None) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT settlement IN ('', 'lost') FROM permit WHERE id = %s", [permit])
+        found = cursor.fetchone()
+    return bool(found and found[0])
 
 
 def submit_answered(
@@ -293,21 +327,32 @@ def submit_answered(
         return looks.saw(operation, ticket=ticket, seen=seen, next_at=next_at, now=now)
     except StaleStep:
         if not isinstance(seen, Absent) and seen.task is not None:
-            _bind_late(operation, seen, now=now)
+            _bind_late(operation, seen.task, next_at=next_at, now=now)
         raise
     finally:
         _settle(operation, permit, "answered", now=now)
 
 
-def _bind_late(operation: str, seen: Observation, *, now: datetime) -> None:
-    task = None if isinstance(seen, Absent) else seen.task
+def _bind_late(operation: str, task: TaskFacts, *, next_at: datetime, now: datetime) -> None:
+    other = looks.bound_elsewhere(operation, task)
+    if other is not None:
+        looks.clash(operation, other, ticket=None, next_at=next_at, now=now)
+        return
+    try:
+        perform(operation, partial(_late_id, task_id=task.task_id), now=now)
+    except IntegrityError:
+        # Another operation took this id since we looked (P8).
+        _bind_late(operation, task, next_at=next_at, now=now)
 
-    def change(step: Step) -> None:
-        if task is not None and step.row.task_id is None and step.row.state in {*BEFORE_TASK, State.UNKNOWN}:
-            step.note("LATE_ID", detail={"task_id": task.task_id}, task_id=task.task_id)
-            step.wake()
 
-    perform(operation, change, now=now)
+def _late_id(step: Step, *, task_id: str) -> None:
+    row = step.row
+    if row.task_id is None and row.state in {*BEFORE_TASK, State.UNKNOWN}:
+        step.note("LATE_ID", detail={"task_id": task_id}, task_id=task_id)
+        step.wake()
+    elif row.task_id != task_id:
+        # One key, two tasks: no look can say which is the call's, and an ended call has an effect too many.
+        looks.second_task(step, task_id)
 
 
 def _settle(operation: str, permit: uuid.UUID, settlement: str, *, now: datetime) -> None:
@@ -357,6 +402,7 @@ def nothing_created(
     *,
     reason: Reason,
     why: str,
+    permit: uuid.UUID | None = None,
     ticket: Ticket,
     next_at: datetime,
     now: datetime,
@@ -364,7 +410,8 @@ def nothing_created(
 ) -> Moved:
     """Record the server's proof that the call created nothing (X2, L5).
 
-    Under a cancel intent this closes the operation as cancelled (C9).
+    `permit`: whose send was refused; None where a lookup is the proof. Under a cancel intent this
+    closes the operation as cancelled (C9). Raises StaleStep; a permit's proof is kept even then (P6).
     """
 
     def change(step: Step) -> None:
@@ -381,7 +428,11 @@ def nothing_created(
         else:
             step.due(next_at)
 
-    return perform(operation, change, now=now, ticket=ticket, exchanges=exchanges)
+    try:
+        return perform(operation, change, now=now, ticket=ticket, exchanges=exchanges)
+    except StaleStep:
+        _disprove_late(operation, permit, "disproved", why=why, now=now)
+        raise
 
 
 def resubmit(operation: str, *, ticket: Ticket, now: datetime, actor: str) -> Moved:
@@ -399,11 +450,15 @@ def refuse(
     *,
     reason: Reason,
     why: str,
+    permit: uuid.UUID | None = None,
     ticket: Ticket,
     now: datetime,
     exchanges: Sequence[Exchange] = (),
 ) -> Moved:
-    """Close a call that cannot be made: the request was refused, or the tool runs no task (N2)."""
+    """Close a call that cannot be made: the request was refused, or the tool runs no task (N2).
+
+    `permit`: whose send was refused, if one was sent. Raises StaleStep; its proof is kept even then (P6).
+    """
 
     def change(step: Step) -> None:
         settle(step, None, "disproved")
@@ -417,7 +472,11 @@ def refuse(
             summary=why[:2000],
         )
 
-    return perform(operation, change, now=now, ticket=ticket, exchanges=exchanges)
+    try:
+        return perform(operation, change, now=now, ticket=ticket, exchanges=exchanges)
+    except StaleStep:
+        _disprove_late(operation, permit, "disproved", why=why, now=now)
+        raise
 
 
 def close_unsent(operation: str, *, ticket: Ticket, now: datetime) -> Moved:
