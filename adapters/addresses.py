@@ -1,5 +1,8 @@
 """Which addresses we connect to: the guard against a server URL that points inside.
 
+A server may name places of its own (an operation, a page of a list); `below` keeps them under
+the URL that an admin registered.
+
 The check is made on the address that is really used. A name is resolved once, every address it
 has must be allowed, and the connection goes to one of those addresses: a second look-up, which
 could answer otherwise, never happens. The name stays what TLS verifies and what `Host` says.
@@ -14,7 +17,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 import httpcore
 
@@ -42,6 +45,8 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _NAT64_LOCAL = ipaddress.ip_network("64:ff9b:1::/48")
 _IPV4_COMPATIBLE = ipaddress.ip_network("::/96")
 _ODD_URL = re.compile(r"[\s\\\x00-\x1f\x7f]")
+_SEGMENT = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})+")
+_MOVES = re.compile(r"[/\\\x00-\x1f\x7f]")
 
 
 class ForbiddenAddress(httpcore.ConnectError):
@@ -64,6 +69,26 @@ def url_problem(url: str) -> str | None:
     if not parts.hostname or "%" in parts.netloc:
         return "the URL has no host, or one with a zone or an escape"
     return "the URL has a fragment" if parts.fragment else None
+
+
+def below(url: str, *, path: str, query: Sequence[tuple[str, str]] = ()) -> str:
+    """Return the URL of a place below a registered URL. Raises ValueError; quotes nothing of it.
+
+    `path` is escaped already. What a server further on would unescape counts too: no segment may
+    be empty, be a dot segment, or hide a slash.
+    """
+    place = url if not path else f"{url.rstrip('/')}/{path}"
+    if path and ("?" in url or not all(_stays(segment) for segment in path.split("/"))):
+        raise ValueError("the path would leave the registered URL")
+    if not query:
+        return place
+    return f"{place}{'&' if '?' in url else '?'}{urlencode(query)}"
+
+
+def _stays(segment: str) -> bool:
+    plain = unquote(segment, errors="replace")
+    is_whole = _SEGMENT.fullmatch(segment) is not None
+    return is_whole and plain not in {".", ".."} and not _MOVES.search(plain)
 
 
 def address_problem(address: str, *, allow_private: bool) -> str | None:

@@ -377,9 +377,7 @@ class Refused(Answered):
 class Throttled(Answered):
     """Not now. `retry_after_s` is the server's floor in seconds, None when it named none (P1)."""
 
-    def __init__(
-        self, reason: str, *, retry_after_s: float | None, exchanges: Sequence[Exchange] = ()
-    ) -> None:
+    def __init__(self, reason: str, *, retry_after_s: float | None, exchanges: Sequence[Exchange] = ()) -> None:
         super().__init__(reason, exchanges=exchanges)
         self.retry_after_s = retry_after_s
 
@@ -432,7 +430,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireRequest:
-    """One HTTP request to the endpoint's own URL."""
+    """One HTTP request to the endpoint's own URL, or to a place below it."""
 
     label: str
     body: bytes = field(repr=False)
@@ -440,6 +438,11 @@ class WireRequest:
     method: str = "POST"
     total_s: float | None = None
     """Overrides Limits.total_s."""
+    path: str = ""
+    """A place below the endpoint's URL, escaped, without a leading slash. It can leave neither the
+    registered origin nor the registered path: the wire refuses one that tries (NotSent)."""
+    query: tuple[tuple[str, str], ...] = ()
+    """Names and values, not escaped yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -516,8 +519,6 @@ class Adapter(Protocol):
         """Ask the server to cancel."""
         ...
 
-    async def fetch(
-        self, wire: Wire, handle: Handle, status: ProtocolStatus
-    ) -> ToolResult | NotReady:
+    async def fetch(self, wire: Wire, handle: Handle, status: ProtocolStatus) -> ToolResult | NotReady:
         """Read the result of a task seen as completed or failed (R1)."""
         ...

@@ -269,9 +269,13 @@ class HttpWire:
         budget = min(self._limits.connect_s, self._total_s(request))
         timeout = {"connect": budget, "pool": budget, "read": None, "write": None}
         try:
+            url = addresses.below(self._endpoint.url, path=request.path, query=request.query)
+        except ValueError as error:
+            raise NotSent(str(error)) from None
+        try:
             return httpx.Request(
                 request.method,
-                self._endpoint.url,
+                url,
                 headers=self._headers(request),
                 content=request.body if request.body or request.method == "POST" else None,
                 extensions={"timeout": timeout, "trace": progress.note},

@@ -1,8 +1,13 @@
 import asyncio
 import contextlib
+import posixpath
+from urllib.parse import unquote
 
 import httpcore
+import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from adapters import addresses
 from adapters.addresses import ForbiddenAddress, GuardedBackend
@@ -165,6 +170,40 @@ async def test_a_name_without_an_address_cannot_be_connected_to(error):
 async def test_a_unix_socket_is_never_opened():
     with pytest.raises(ForbiddenAddress):
         await GuardedBackend(allow_private=True).connect_unix_socket("/run/docker.sock")
+
+
+PIECES = ["..", ".", "/", "//", "\\", "%2e", "%2E%2e", "%2f", "%5c", "%00", "%", "a", "operations", "@", ":"]
+PIECES += ["?", "#", "é", " "]
+
+
+@given(path=st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=6).map("".join), query=st.text(max_size=5))
+def test_b138_no_path_leads_out_of_the_registered_url(path, query):
+    """However httpx or a server behind it reads the URL."""
+    with contextlib.suppress(ValueError):
+        url = httpx.URL(addresses.below("https://api.test:8443/v1/here", path=path, query=(("q", query),)))
+        seen = unquote(url.raw_path.decode()).partition("?")[0]
+
+        assert (url.scheme, url.host, url.port) == ("https", "api.test", 8443)
+        assert f"{posixpath.normpath(seen)}/".startswith("/v1/here/")
+        assert url.params["q"] == query
+
+
+@pytest.mark.parametrize(
+    "path", ["operations/1", "operations/rollouts.api.goog:8f1c", "projects/p/jobs:run", "operations/%2525", "a/~b/c_d"]
+)
+def test_an_ordinary_path_is_put_below_as_it_is(path):
+    for url in ("https://api.test/v1", "https://api.test/v1/"):
+        assert addresses.below(url, path=path) == f"https://api.test/v1/{path}"
+
+
+def test_without_a_path_the_url_stays_as_it_was_registered():
+    assert addresses.below("https://api.test/mcp/", path="") == "https://api.test/mcp/"
+    assert addresses.below("https://api.test/mcp?a=1", path="", query=(("b", "2"),)) == "https://api.test/mcp?a=1&b=2"
+
+
+def test_nothing_lies_below_a_url_with_a_query():
+    with pytest.raises(ValueError, match="leave"):
+        addresses.below("https://api.test/mcp?a=1", path="operations/1")
 
 
 @contextlib.asynccontextmanager

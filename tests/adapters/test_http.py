@@ -74,6 +74,26 @@ async def test_a_get_carries_no_body():
     assert b"content-length" not in head.lower()
 
 
+async def test_a_request_may_name_a_place_below_the_registered_url():
+    request = WireRequest(
+        label="GET", body=b"", method="GET", path="operations/a%20b", query=(("pageToken", "x&y=1"), ("pageSize", "2"))
+    )
+    _, served = await ask(saying(reply()), request)
+
+    assert served.heard[0][0].startswith(b"GET /mcp/operations/a%20b?pageToken=x%26y%3D1&pageSize=2 HTTP/1.1\r\n")
+
+
+@pytest.mark.parametrize(
+    "path", ["../admin", "/etc", "//evil.example/x", "a/%2e%2e/b", "a%2fb", "a?b", "a#b", "a b", "a/"]
+)
+async def test_b138_a_place_outside_the_registered_url_is_not_sent(path):
+    async with serve(saying(reply())) as served, wired(served.url) as wire:
+        with pytest.raises(NotSent, match="leave the registered URL"):
+            await wire.send(WireRequest(label="GET", body=b"", method="GET", path=path))
+
+        assert served.connections == 0
+
+
 async def test_the_gate_is_passed_before_every_request_and_may_refuse_it():
     passed = []
 
