@@ -14,13 +14,12 @@ The words themselves are in `mcp_2025_11_25_codec`.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from adapters import http, jsonrpc, sse, strictjson
+from adapters import http, jsonrpc, mcp_exchange, strictjson
 from adapters import mcp_2025_11_25_codec as codec
 from adapters.contract import (
     Absent,
@@ -54,10 +53,10 @@ from adapters.contract import (
     Wire,
     WireRequest,
     WireResponse,
-    WireStream,
     WrongProtocol,
 )
-from adapters.jsonrpc import RpcError, RpcResult, ServerRequest
+from adapters.jsonrpc import ServerRequest
+from adapters.mcp_exchange import Heard, evidence
 
 QUESTION_WAIT_S = 8.0
 """How long one look waits on the `tasks/result` stream for a question."""
@@ -66,34 +65,6 @@ MAX_COURTESIES = 4
 """How many of a server's own requests one verb answers: each costs a request (P2)."""
 
 COURTESY_S = 5.0
-
-_DRAIN_S = 0.1
-_EVENT_TYPE = "text/event-stream"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Heard:
-    """One answer, and what the server asked us on its stream before it."""
-
-    answer: RpcResult | RpcError | None
-    """None only where a question is enough: it came first."""
-    asked: tuple[ServerRequest, ...]
-    headers: Mapping[str, str]
-    exchange: Exchange
-
-    @property
-    def said(self) -> RpcResult | RpcError:
-        """The answer, where a question is not enough."""
-        if self.answer is None:
-            raise BrokenPeer("a question came instead of the answer")
-        return self.answer
-
-    @property
-    def result(self) -> RpcResult:
-        """The result. Raises what an error answer means."""
-        if isinstance(self.said, RpcError):
-            raise codec.refusal(self.said, self.exchange.label)
-        return self.said
 
 
 def _new_id() -> str:
@@ -134,7 +105,7 @@ class Mcp20251125:
         seen = list(opened.exchanges)
         tools: list[ToolDescriptor] = []
         cursor: str | None = None
-        with _evidence(seen):
+        with evidence(seen):
             for _ in range(MAX_PAGES):
                 heard = await self._ask(wire, opened.session, "tools/list", _page(cursor))
                 seen.append(heard.exchange)
@@ -151,8 +122,8 @@ class Mcp20251125:
         request_id = self._new_id()
         body = codec.encode_initialize(request_id=request_id)
         seen: list[Exchange] = []
-        with _evidence(seen):
-            heard = await _exchange(wire, _request("initialize", body, None, first=True), request_id)
+        with evidence(seen):
+            heard = await _converse(wire, _request("initialize", body, None, first=True), request_id)
             seen.append(heard.exchange)
             capabilities = codec.decode_capabilities(heard.result)
             session = codec.decode_session(heard.headers)
@@ -167,8 +138,8 @@ class Mcp20251125:
             raise Refused(f"the arguments cannot be sent: {error}", kind=RefusalKind.REQUEST) from None
         request = _request("tools/call", body, handle.session)
         seen: list[Exchange] = []
-        with _evidence(seen):
-            heard = await _exchange(wire, request, codec.call_id(call))
+        with evidence(seen):
+            heard = await _converse(wire, request, codec.call_id(call))
             seen.append(heard.exchange)
             found = codec.decode_created(heard.result, asked=heard.asked)
         task_id = None if isinstance(found, Absent) or found.task is None else found.task.task_id
@@ -180,7 +151,7 @@ class Mcp20251125:
         if lookup is not Lookup.SESSION_LIST:
             raise Refused(f"this protocol has no lookup {lookup.value}", kind=RefusalKind.ADMIN)
         seen: list[Exchange] = []
-        with _evidence(seen):
+        with evidence(seen):
             tasks = await self._list_tasks(wire, handle.session, seen)
             if len(tasks) > 1:
                 raise WrongProtocol("the session of one operation holds more than one task")
@@ -205,7 +176,7 @@ class Mcp20251125:
     async def answer(self, wire: Wire, handle: Handle, replies: Sequence[Reply]) -> Delivered:
         """POST each answer as a JSON-RPC response. 202 says that it arrived, no more (I6)."""
         seen: list[Exchange] = []
-        with _evidence(seen):
+        with evidence(seen):
             for reply in replies:
                 try:
                     body = codec.encode_reply(reply, task_id=handle.task_id)
@@ -218,7 +189,7 @@ class Mcp20251125:
         """Send `tasks/cancel`."""
         task_id = _task_id_of(handle)
         seen: list[Exchange] = []
-        with _evidence(seen):
+        with evidence(seen):
             heard = await self._ask(wire, handle.session, "tasks/cancel", {"taskId": task_id})
             seen.append(heard.exchange)
             found = codec.decode_cancel(heard.said, task_id=task_id)
@@ -228,14 +199,14 @@ class Mcp20251125:
         """Send `tasks/result`. It blocks while the task is not terminal; the wire's deadline ends it."""
         task_id = _task_id_of(handle)
         seen: list[Exchange] = []
-        with _evidence(seen):
+        with evidence(seen):
             heard = await self._ask(wire, handle.session, "tasks/result", {"taskId": task_id})
             seen.append(heard.exchange)
             found = codec.decode_result(heard.said, status=status)
         return replace(found, exchanges=tuple(seen))
 
     async def _get(self, wire: Wire, session: str | None, task_id: str, seen: list[Exchange]) -> Observation:
-        with _evidence(seen):
+        with evidence(seen):
             heard = await self._ask(wire, session, "tasks/get", {"taskId": task_id})
             seen.append(heard.exchange)
             found = codec.decode_look(heard.said, task_id=task_id, asked=heard.asked)
@@ -255,9 +226,9 @@ class Mcp20251125:
         def is_question(asked: ServerRequest) -> bool:
             return codec.is_about(asked, task_id, on_own_stream=True)
 
-        with _evidence(seen):
+        with evidence(seen):
             try:
-                heard = await _exchange(wire, request, request_id, enough=is_question)
+                heard = await _converse(wire, request, request_id, enough=is_question)
             except MaybeSent as silence:
                 # Nothing came in time (B019): asking for a result changes nothing at the server.
                 seen.extend(silence.exchanges)
@@ -292,10 +263,10 @@ class Mcp20251125:
                 return tasks
         raise BrokenPeer("the list of tasks does not end")
 
-    async def _ask(self, wire: Wire, session: str | None, method: str, params: Mapping[str, Json]) -> _Heard:
+    async def _ask(self, wire: Wire, session: str | None, method: str, params: Mapping[str, Json]) -> Heard:
         request_id = self._new_id()
         body = jsonrpc.encode_request(request_id=request_id, method=method, params=strictjson.canonical(params))
-        return await _exchange(wire, _request(method, body, session), request_id)
+        return await _converse(wire, _request(method, body, session), request_id)
 
     async def _be_polite(
         self,
@@ -326,7 +297,7 @@ def _request(
     first: bool = False,
     total_s: float | None = None,
 ) -> WireRequest:
-    headers = [("Accept", "application/json, text/event-stream"), ("Content-Type", "application/json")]
+    headers = [mcp_exchange.ACCEPT, mcp_exchange.CONTENT_TYPE]
     if not first:
         headers.append(("MCP-Protocol-Version", codec.PROTOCOL_VERSION))
     if session is not None:
@@ -351,83 +322,15 @@ def _refused_delivery(response: WireResponse, session: str | None) -> AdapterErr
     return http.status_error(response)
 
 
-async def _exchange(
+async def _converse(
     wire: Wire,
     request: WireRequest,
     request_id: str,
     *,
     enough: Callable[[ServerRequest], bool] = lambda _asked: False,
-) -> _Heard:
-    """Send a request and read its answer, be it JSON or an event stream.
-
-    `enough`: a server's request that ends the listening before the answer comes.
-    """
+) -> Heard:
     session = dict(request.headers).get("MCP-Session-Id")
-    async with wire.stream(request) as stream:
-        if http.is_success(stream.status) and stream.media_type == _EVENT_TYPE:
-            return await _listen(stream, request_id, enough)
-        try:
-            body = b"".join([chunk async for chunk in stream.chunks()])
-        except http.CutOff as cut:
-            # The server did answer; what it said cannot be read.
-            raise BrokenPeer(cut.reason, exchanges=cut.exchanges) from None
-        response = WireResponse(
-            status=stream.status,
-            headers=stream.headers,
-            media_type=stream.media_type,
-            body=body,
-            exchange=stream.exchange(),
-        )
-    answer = jsonrpc.decode_answer(response, request_id=request_id, session_lost=_session_rule(session))
-    return _Heard(answer=answer, asked=(), headers=response.headers, exchange=response.exchange)
-
-
-async def _listen(stream: WireStream, request_id: str, enough: Callable[[ServerRequest], bool]) -> _Heard:
-    """Read events until the answer is here. Raises MaybeSent when the stream ends without it (B112)."""
-    asked: list[ServerRequest] = []
-    answer: RpcResult | RpcError | None = None
-    reader, chunks = sse.EventReader(), stream.chunks()
-    async for chunk in chunks:
-        for message in _messages(stream, reader, chunk):
-            if isinstance(message, ServerRequest):
-                asked.append(message)
-            elif isinstance(message, jsonrpc.Response) and jsonrpc.is_answer_to(message, request_id=request_id):
-                answer = message.answer
-        if answer is not None or any(enough(request) for request in asked):
-            break
-    else:
-        raise MaybeSent("the event stream ended without the answer", exchanges=(stream.exchange(),))
-    if answer is not None:
-        await _drain(chunks)
-    return _Heard(answer=answer, asked=tuple(asked), headers=stream.headers, exchange=stream.exchange())
-
-
-async def _drain(chunks: AsyncIterator[bytes]) -> None:
-    """Read on to the end if it is near: a connection that was read out can be used again."""
-    with contextlib.suppress(AdapterError, TimeoutError):
-        async with asyncio.timeout(_DRAIN_S):
-            async for _ in chunks:
-                pass
-
-
-def _messages(stream: WireStream, reader: sse.EventReader, chunk: bytes) -> list[jsonrpc.Message]:
-    try:
-        return [jsonrpc.read_message(event.data) for event in reader.feed(chunk)]
-    except jsonrpc.NotRpc as error:
-        raise WrongProtocol(f"an event is {error}", exchanges=(stream.exchange(),)) from None
-    except (strictjson.BadJson, sse.OversizedEvent) as error:
-        raise BrokenPeer(f"an event cannot be read: {error}", exchanges=(stream.exchange(),)) from None
-
-
-@contextlib.contextmanager
-def _evidence(seen: Sequence[Exchange]) -> Iterator[None]:
-    """Give an error everything that was seen before it, each exchange once."""
-    try:
-        yield
-    except AdapterError as error:
-        later = (exchange for exchange in error.exchanges if exchange not in seen)
-        error.exchanges = (*seen, *later)
-        raise
+    return await mcp_exchange.ask(wire, request, request_id, enough=enough, session_lost=_session_rule(session))
 
 
 def _session_rule(session: str | None) -> jsonrpc.SessionRule:

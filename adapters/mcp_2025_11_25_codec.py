@@ -1,9 +1,8 @@
 """The words of MCP 2025-11-25 with its experimental tasks: values to bytes, answers to observations.
 
-Pure: no I/O, no clock, no state. Strict on what the ledger relies on (a task's id, its status, the
-presence of a result), tolerant on the rest; what is tolerated is named as an anomaly, never guessed.
-Free text is never read by machine (B187); the status words are taken exactly or not at all (B003).
-Every function named `decode_*` raises nothing outside the tree of AdapterError.
+Pure: no I/O, no clock, no state. How a task or a question is read is in `mcp_shapes`; here stands
+where it may occur and what it proves. Every function named `decode_*` raises nothing outside the
+tree of AdapterError.
 """
 
 from __future__ import annotations
@@ -12,10 +11,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 
-from adapters import jsonrpc, strictjson
+from adapters import jsonrpc, mcp_shapes, strictjson
 from adapters.contract import (
     Absent,
-    Answered,
     BrokenPeer,
     Call,
     CancelAnswer,
@@ -23,14 +21,11 @@ from adapters.contract import (
     Capabilities,
     Ended,
     Json,
-    Mode,
     NeedsInput,
     NotReady,
     Observation,
     ProtocolStatus,
     Question,
-    RefusalKind,
-    Refused,
     Reply,
     TaskFacts,
     TaskSupport,
@@ -40,25 +35,24 @@ from adapters.contract import (
     WrongProtocol,
 )
 from adapters.jsonrpc import RpcError, RpcResult, ServerRequest
+from adapters.mcp_shapes import (
+    BAD_PARAMS,
+    KEY_META,
+    OLD_DRAFT_TASK,
+    UNKNOWN_METHOD,
+    as_object,
+    as_text,
+    member,
+    refusal,
+)
 from adapters.strictjson import BadJson, Verbatim
 
 PROTOCOL_VERSION = "2025-11-25"
-KEY_META = "dev.longcall/submission-key"
 RELATED_TASK = "io.modelcontextprotocol/related-task"
-OLD_DRAFT_TASK = "modelcontextprotocol.io/task"
 
-_TEN_YEARS_MS = 315_360_000_000
-_ONE_WEEK_MS = 604_800_000
 _VISIBLE_ASCII = re.compile(r"[\x21-\x7e]{1,1024}")
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
-_UNKNOWN_METHOD = -32601
-_BAD_PARAMS = -32602
-_ADMIN_CODES = frozenset({_UNKNOWN_METHOD, -32020, -32021, -32022})
-"""What we and the server do not have in common: a capability, a header, a version."""
-_REQUEST_CODES = frozenset({_BAD_PARAMS, -32600, -32700, -32042})
-"""What is wrong with this request; -32042 wants a visit to a page before the call."""
-_NO_SESSION_CODES = frozenset({_UNKNOWN_METHOD, _BAD_PARAMS})
+_NO_SESSION_CODES = frozenset({UNKNOWN_METHOD, BAD_PARAMS})
 """Errors about the request itself: under a 404 they do not say that the session is gone."""
 
 
@@ -124,8 +118,8 @@ def encode_courtesy(request: ServerRequest) -> bytes:
         return jsonrpc.encode_response(request_id=request.id, result=b"{}")
     if request.method == "elicitation/create":
         words = "this question names no task of ours"
-        return jsonrpc.encode_error(request_id=request.id, code=_BAD_PARAMS, message=words)
-    return jsonrpc.encode_error(request_id=request.id, code=_UNKNOWN_METHOD, message="not offered")
+        return jsonrpc.encode_error(request_id=request.id, code=BAD_PARAMS, message=words)
+    return jsonrpc.encode_error(request_id=request.id, code=UNKNOWN_METHOD, message="not offered")
 
 
 # Decode -------------------------------------------------------------------------------------------
@@ -133,14 +127,14 @@ def encode_courtesy(request: ServerRequest) -> bytes:
 
 def decode_capabilities(result: RpcResult) -> Capabilities:
     """Read the answer to `initialize`. Raises WrongProtocol for another version (N1)."""
-    told = _object(result.value, "the answer to initialize")
+    told = as_object(result.value, "the answer to initialize")
     if told.get("protocolVersion") != PROTOCOL_VERSION:
         raise WrongProtocol(f"the server does not speak {PROTOCOL_VERSION}")
-    server = _member(told, "serverInfo")
-    tasks = _member(_member(told, "capabilities"), "tasks")
+    server = member(told, "serverInfo")
+    tasks = member(member(told, "capabilities"), "tasks")
     return Capabilities(
-        server_name=_text(server.get("name")),
-        server_version=_text(server.get("version")),
+        server_name=as_text(server.get("name")),
+        server_version=as_text(server.get("version")),
         creates_tasks=_declares(tasks, "requests", "tools", "call"),
         cancels_tasks=_declares(tasks, "cancel"),
         lists_tasks=_declares(tasks, "list"),
@@ -158,56 +152,30 @@ def decode_session(headers: Mapping[str, str]) -> str | None:
 
 def decode_tools(value: Json) -> tuple[list[ToolDescriptor], str | None]:
     """Read one page of `tools/list` and the cursor of the next. Raises WrongProtocol."""
-    page = _object(value, "the answer to tools/list")
-    tools = page.get("tools")
-    if not isinstance(tools, list):
-        raise WrongProtocol("tools/list was answered without tools")
-    return [_decode_tool(tool) for tool in tools], _cursor(page)
+    tools, cursor = mcp_shapes.read_page(value, method="tools/list", of="tools")
+    return [_decode_tool(tool) for tool in tools], cursor
 
 
 def decode_tasks(value: Json) -> tuple[list[TaskFacts], str | None]:
     """Read one page of `tasks/list` and the cursor of the next. Raises WrongProtocol."""
-    page = _object(value, "the answer to tasks/list")
-    tasks = page.get("tasks")
-    if not isinstance(tasks, list):
-        raise WrongProtocol("tasks/list was answered without tasks")
-    return [decode_task(task) for task in tasks], _cursor(page)
+    tasks, cursor = mcp_shapes.read_page(value, method="tasks/list", of="tasks")
+    return [decode_task(task) for task in tasks], cursor
 
 
 def decode_task(value: Json, *, expected_id: str | None = None) -> TaskFacts:
-    """Read a task object. Raises WrongProtocol for an id or a status that cannot be relied on.
-
-    All else is tolerated: what is missing or odd becomes an anomaly, never a guess.
-    """
-    told = _object(value, "a task")
-    task_id, status = told.get("taskId"), told.get("status")
-    if not isinstance(task_id, str) or not task_id or strictjson.printable(task_id) != task_id:
-        raise WrongProtocol("a task whose id is not a text that can be stored")
-    if expected_id is not None and task_id != expected_id:
-        raise WrongProtocol("the answer is about another task")
-    if not isinstance(status, str) or status not in set(ProtocolStatus):
-        raise WrongProtocol("a task whose status is not one of the five words")
-    anomalies: list[str] = []
-    return TaskFacts(
-        task_id=task_id,
-        status=ProtocolStatus(status),
-        message=_optional_text(told, "statusMessage", anomalies),
-        created_at=_instant(told, "createdAt", anomalies),
-        ttl_ms=_ttl(told, anomalies),
-        poll_ms=_poll(told, anomalies),
-        anomalies=tuple(anomalies),
-    )
+    """Read a task object. Raises WrongProtocol for an id or a status that cannot be relied on."""
+    return mcp_shapes.read_task(value, ttl="ttl", poll="pollInterval", expected_id=expected_id)
 
 
 def decode_created(result: RpcResult, *, asked: Iterable[ServerRequest] = ()) -> Observation:
     """Read the answer to `tools/call`: a task, or the result of a call that ran at once."""
-    told = _object(result.value, "the answer to tools/call")
+    told = as_object(result.value, "the answer to tools/call")
     if isinstance(told.get("task"), dict):
         task = decode_task(told["task"])
         return observe(task, decode_questions(asked, task_id=task.task_id))
     if "resultType" in told and told["resultType"] != "complete":
         raise WrongProtocol("tools/call was answered in the shape of a later protocol version")
-    if "task" in told or "taskId" in told or OLD_DRAFT_TASK in _member(told, "_meta"):
+    if "task" in told or "taskId" in told or OLD_DRAFT_TASK in member(told, "_meta"):
         # Read naively, the draft's shape is a call that completed with nothing to say.
         raise WrongProtocol("tools/call was answered with a task in the shape of another version")
     outcome = _tool_result(result, told, failed=False)
@@ -218,7 +186,7 @@ def decode_created(result: RpcResult, *, asked: Iterable[ServerRequest] = ()) ->
 def decode_look(answer: RpcResult | RpcError, *, task_id: str, asked: Iterable[ServerRequest] = ()) -> Observation:
     """Read the answer to `tasks/get`. -32602 is Absent: it proves nothing by itself (X1)."""
     if isinstance(answer, RpcError):
-        if answer.code == _BAD_PARAMS:
+        if answer.code == BAD_PARAMS:
             return Absent(code=answer.code, message=strictjson.printable(answer.message))
         raise refusal(answer, "tasks/get")
     task = decode_task(answer.value, expected_id=task_id)
@@ -255,28 +223,13 @@ def is_about(request: ServerRequest, task_id: str, *, on_own_stream: bool = Fals
     """Whether the server asks a person for this task."""
     if request.method != "elicitation/create":
         return False
-    named = _member(_member(request.params, "_meta"), RELATED_TASK).get("taskId")
+    named = member(member(request.params, "_meta"), RELATED_TASK).get("taskId")
     return named == task_id or (named is None and on_own_stream)
 
 
 def decode_question(request: ServerRequest) -> Question:
     """Read `elicitation/create`. Raises WrongProtocol for one that cannot be shown to a person."""
-    params = request.params
-    mode, message = params.get("mode", "form"), params.get("message")
-    schema, url = params.get("requestedSchema", {}), params.get("url", "")
-    if mode not in ("form", "url") or not isinstance(message, str):
-        raise WrongProtocol("a question of an unknown kind, or without a message")
-    if not isinstance(schema, dict) or not isinstance(url, str) or (mode == "url" and not url):
-        raise WrongProtocol("a question without a usable schema or address")
-    return Question(
-        key=strictjson.canonical(request.id).decode("ascii"),
-        mode=Mode.FORM if mode == "form" else Mode.URL,
-        message=strictjson.printable(message),
-        schema=schema if mode == "form" else {},
-        url=strictjson.printable(url),
-        raw=request.raw_params,
-        digest=strictjson.digest_of(dict(params)),
-    )
+    return mcp_shapes.read_question(request.params, key=request.id, raw=request.raw_params)
 
 
 def decode_cancel(answer: RpcResult | RpcError, *, task_id: str) -> CancelAnswer | CancelRefused:
@@ -286,7 +239,7 @@ def decode_cancel(answer: RpcResult | RpcError, *, task_id: str) -> CancelAnswer
     """
     if isinstance(answer, RpcResult):
         return CancelAnswer(task=decode_task(answer.value, expected_id=task_id))
-    if answer.code in {_BAD_PARAMS, _UNKNOWN_METHOD}:
+    if answer.code in {BAD_PARAMS, UNKNOWN_METHOD}:
         return CancelRefused(code=answer.code, message=strictjson.printable(answer.message))
     raise refusal(answer, "tasks/cancel")
 
@@ -302,20 +255,10 @@ def decode_result(answer: RpcResult | RpcError, *, status: ProtocolStatus) -> To
             return NotReady(code=answer.code, message=strictjson.printable(answer.message))
         error: dict[str, Json] = {"code": answer.code, "message": answer.message, "data": answer.data}
         return ToolResult(raw=answer.raw, value=error, is_error=True)
-    told = _object(answer.value, "the answer to tasks/result")
+    told = as_object(answer.value, "the answer to tasks/result")
     if status is ProtocolStatus.CANCELLED and not isinstance(told.get("content"), list):
         return NotReady(code=0, message="a cancelled task without a result")
     return _tool_result(answer, told, failed=failed)
-
-
-def refusal(error: RpcError, method: str) -> Answered:
-    """Sort an error answer. What is neither our fault nor an admin's proves nothing about the work."""
-    said = f"{method} was refused with {error.code}: {strictjson.printable(error.message)[:300]}"
-    if error.code in _ADMIN_CODES:
-        return Refused(said, kind=RefusalKind.ADMIN, code=error.code)
-    if error.code in _REQUEST_CODES:
-        return Refused(said, kind=RefusalKind.REQUEST, code=error.code)
-    return BrokenPeer(said)
 
 
 def is_session_lost(status: int, error: RpcError | None) -> bool:
@@ -332,22 +275,9 @@ def is_session_lost(status: int, error: RpcError | None) -> bool:
 
 
 def _decode_tool(value: Json) -> ToolDescriptor:
-    told = _object(value, "a tool")
-    name = told.get("name")
-    if not isinstance(name, str) or not name:
-        raise WrongProtocol("a tool without a name")
-    raw = strictjson.canonical(told)
-    output = told.get("outputSchema")
-    return ToolDescriptor(
-        name=name,
-        title=_text(told.get("title")) or _text(_member(told, "annotations").get("title")),
-        description=_text(told.get("description")),
-        task_support=_task_support(_member(told, "execution").get("taskSupport")),
-        input_schema=_member(told, "inputSchema"),
-        output_schema=output if isinstance(output, dict) else None,
-        raw=raw,
-        digest=strictjson.digest(raw),
-    )
+    told = as_object(value, "a tool")
+    support = _task_support(member(told, "execution").get("taskSupport"))
+    return mcp_shapes.read_tool(told, task_support=support)
 
 
 def _task_support(word: Json) -> TaskSupport:
@@ -360,7 +290,7 @@ def _task_support(word: Json) -> TaskSupport:
 def _tool_result(result: RpcResult, told: Mapping[str, Json], *, failed: bool) -> ToolResult:
     if not failed and not isinstance(told.get("content"), list):
         raise WrongProtocol("a tool result without content")
-    related = _member(_member(told, "_meta"), RELATED_TASK).get("taskId")
+    related = member(member(told, "_meta"), RELATED_TASK).get("taskId")
     return ToolResult(
         raw=result.raw,
         value=result.value,
@@ -369,74 +299,7 @@ def _tool_result(result: RpcResult, told: Mapping[str, Json], *, failed: bool) -
     )
 
 
-def _object(value: Json, what: str) -> Mapping[str, Json]:
-    if not isinstance(value, dict):
-        raise WrongProtocol(f"{what} is not an object")
-    return value
-
-
-def _member(value: Mapping[str, Json], name: str) -> Mapping[str, Json]:
-    inner = value.get(name)
-    return inner if isinstance(inner, dict) else {}
-
-
 def _declares(tasks: Mapping[str, Json], *path: str) -> bool:
     for name in path[:-1]:
-        tasks = _member(tasks, name)
+        tasks = member(tasks, name)
     return isinstance(tasks.get(path[-1]), dict)
-
-
-def _text(value: Json) -> str:
-    return strictjson.printable(value) if isinstance(value, str) else ""
-
-
-def _cursor(page: Mapping[str, Json]) -> str | None:
-    cursor = page.get("nextCursor")
-    return cursor if isinstance(cursor, str) else None
-
-
-def _optional_text(told: Mapping[str, Json], name: str, anomalies: list[str]) -> str:
-    if told.get(name) is not None and not isinstance(told[name], str):
-        anomalies.append(f"{name} is not a text")
-    return _text(told.get(name))
-
-
-def _instant(told: Mapping[str, Json], name: str, anomalies: list[str]) -> str:
-    text = _text(told.get(name))
-    if not _INSTANT.fullmatch(text):
-        anomalies.append(f"{name} is not an instant")
-    return text[:64]
-
-
-def _ttl(told: Mapping[str, Json], anomalies: list[str]) -> int | None:
-    if "ttl" not in told:
-        anomalies.append("ttl is missing")
-        return None
-    if told["ttl"] is None:
-        return None
-    ttl = _milliseconds(told["ttl"])
-    if ttl is None or ttl == 0:
-        anomalies.append("ttl is not a time to live: the task may vanish at any moment")
-        return None
-    if ttl > _TEN_YEARS_MS:
-        anomalies.append("ttl is beyond ten years")
-    return min(ttl, _TEN_YEARS_MS)
-
-
-def _poll(told: Mapping[str, Json], anomalies: list[str]) -> int | None:
-    if told.get("pollInterval") is None:
-        return None
-    poll = _milliseconds(told["pollInterval"])
-    if poll is None:
-        anomalies.append("pollInterval is not an interval")
-        return None
-    if poll > _ONE_WEEK_MS:
-        anomalies.append("pollInterval is beyond a week")
-    return min(poll, _ONE_WEEK_MS)
-
-
-def _milliseconds(value: Json) -> int | None:
-    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    if not whole or isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
-        return None
-    return int(value)
