@@ -42,7 +42,7 @@ _PLACES = (
 _ROOM_OF = (
     (("approval", "round"), "approvals"),
     (("operation", "cancel", "evidence"), "operations"),
-    (("reconcile", "claim", "give_up"), "reconcile"),
+    (("reconcile", "claim", "judge", "second", "settle_effect"), "reconcile"),
     (("help",), "help"),
     (("home", "try_it"), "home"),
 )

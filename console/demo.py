@@ -21,11 +21,12 @@ PEOPLE: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "ada": ("Ada", "approver"),
         "olga": ("Olga", "operator"),
+        "otto": ("Otto", "operator"),
         "adam": ("Adam", "admin"),
         "vera": ("Vera", "viewer"),
     }
 )
-"""User name -> first name and role."""
+"""User name -> first name and role. Two operators: some verdicts need a second person (W)."""
 
 _SERVERS = {
     "reports": "Reports",

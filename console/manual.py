@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from django.utils.translation import gettext_lazy as _
 
 from operations.machine import NotFound, Reason, State
+from operations.verdicts import Verdict
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise
@@ -161,6 +162,41 @@ REASONS: Mapping[Reason, Entry] = MappingProxyType(
         ),
     }
 )
+
+VERDICTS: Mapping[Verdict, tuple[_StrPromise, _StrPromise]] = MappingProxyType(
+    {
+        Verdict.FOUND: (
+            _("Found it"),
+            _("Bind the id of the task that was found. Looking goes on and decides the rest."),
+        ),
+        Verdict.RESUBMIT: (
+            _("Never created: send again"),
+            _("The same key and the same bytes. Possible only after proof that nothing was created."),
+        ),
+        Verdict.NEVER_CREATED: (
+            _("Never created: close"),
+            _("The call node gets a receipt that says so. Nothing happened outside."),
+        ),
+        Verdict.EVIDENCED: (
+            _("Ended, and the result is in evidence"),
+            _("It goes on to acceptance: the stored bytes are checked like any other result."),
+        ),
+        Verdict.ESTABLISHED_OUTSIDE: (
+            _("Outcome established outside"),
+            _("You were shown what became of it. The receipt says what, and who confirmed it."),
+        ),
+        Verdict.GAVE_UP: (
+            _("Give up: close as unknown"),
+            _("The call node gets a receipt that says unknown: neither success nor failure."),
+        ),
+    }
+)
+"""Verdict -> title and what it means."""
+
+TO_TYPE: Mapping[Verdict, _StrPromise] = MappingProxyType(
+    {Verdict.GAVE_UP: _("close as unknown"), Verdict.RESUBMIT: _("may run twice")}
+)
+"""What somebody types by hand before the verdict, so that it is never a slip."""
 
 NOT_FOUND: Mapping[NotFound, _StrPromise] = MappingProxyType(
     {

@@ -3,8 +3,8 @@
 from django.urls import URLPattern, URLResolver, include, path
 
 from console.api import health
-from console.views import help as help_
 from console.views import approvals, home, operations, reconcile
+from console.views import help as help_
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", home.home, name="home"),
@@ -23,7 +23,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("reconcile/", reconcile.listing, name="reconcile"),
     path("reconcile/<uuid:number>/", reconcile.item, name="reconcile_item"),
     path("reconcile/<uuid:number>/claim/", reconcile.take, name="claim"),
-    path("reconcile/<uuid:number>/give-up/", reconcile.give_up, name="give_up"),
+    path("reconcile/<uuid:number>/verdict/", reconcile.judge, name="judge"),
+    path("reconcile/<uuid:number>/second/", reconcile.second, name="second"),
+    path("reconcile/<uuid:number>/effect/", reconcile.settle_effect, name="settle_effect"),
     path("help/", help_.page, name="help"),
     path("approvals/", approvals.approvals, name="approvals"),
     path("approvals/<uuid:operation>/<int:number>/", approvals.round_, name="round"),

@@ -7,25 +7,26 @@ from http import HTTPStatus
 
 from django import forms
 from django.contrib import messages
-from django.core.exceptions import ValidationError
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_GET, require_POST
 
 from console import advice, manual
 from console.access import Deed, PersonRequest, allow
 from operations import ledger
-from operations.machine import NotFound, Reason, State, StepError
+from operations.machine import NotFound, Reason, StepError
 from operations.queries import Cursor, desk, dossier
-from operations.queries.desk import Kind
+from operations.queries.desk import Kind, Wanted
 from operations.queries.dossier import Dossier
+from operations.verdicts import Option, Verdict
 
 _TABS: dict[str, frozenset[Kind]] = {
     "open": frozenset(Kind),
     "mine": frozenset(Kind),
+    "second": frozenset(Kind),
     "effects": frozenset({Kind.EFFECT}),
 }
 
@@ -36,9 +37,9 @@ def listing(request: PersonRequest) -> HttpResponse:
     """Show the desk, oldest clock first."""
     tab = request.GET.get("tab", "open")
     tab = tab if tab in _TABS else "open"
+    wanted = Wanted(kinds=_TABS[tab], mine=request.actor.by if tab == "mine" else "", proposed=tab == "second")
     found = desk.find_items(
-        mine=request.actor.by if tab == "mine" else "",
-        kinds=_TABS[tab],
+        wanted,
         after=Cursor.read(request.GET.get("after", "")),
     )
     context = {
@@ -65,50 +66,132 @@ def take(request: PersonRequest, number: uuid.UUID) -> HttpResponse:
     return redirect("reconcile_item", number)
 
 
-class GiveUpForm(forms.Form):
-    """Closing without knowing: a reason, words typed by hand, and the version that the page showed."""
+class VerdictForm(forms.Form):
+    """A verdict with its reason, what it needs, and the version that the page showed."""
 
-    WORDS = lazy("close as unknown")
-
+    verdict = forms.ChoiceField(choices=[(verdict.value, title) for verdict, (title, _says) in manual.VERDICTS.items()])
     reason = forms.CharField(min_length=8, max_length=2000)
-    typed = forms.CharField()
+    task_id = forms.CharField(max_length=1000, required=False)
+    outcome = forms.CharField(max_length=200, required=False)
+    typed = forms.CharField(max_length=100, required=False)
     seen_version = forms.IntegerField(min_value=1)
 
-    def clean_typed(self) -> str:
-        """Compare what was typed, whatever its case and spaces."""
-        typed = " ".join(str(self.cleaned_data["typed"]).lower().split())
-        if typed != str(self.WORDS):
-            raise ValidationError(_("Type exactly: %(words)s") % {"words": self.WORDS})
-        return typed
+    def clean(self) -> dict[str, object]:
+        """Ask for what the chosen verdict needs; case and spaces of typed words do not matter."""
+        given = self.cleaned_data
+        verdict = Verdict(given["verdict"]) if given.get("verdict") else None
+        if verdict is Verdict.FOUND and not given.get("task_id"):
+            self.add_error("task_id", _("Give the id of the task that was found."))
+        if verdict is Verdict.ESTABLISHED_OUTSIDE and not given.get("outcome"):
+            self.add_error("outcome", _("Say in a few words what became of it."))
+        wanted = str(manual.TO_TYPE.get(verdict, "")) if verdict else ""
+        if wanted and " ".join(given.get("typed", "").lower().split()) != wanted:
+            self.add_error("typed", _("Type exactly: %(words)s") % {"words": wanted})
+        return given
+
+    def content(self) -> dict[str, str]:
+        """Return what the ledger keeps beside the reason."""
+        return {name: self.cleaned_data[name] for name in ("task_id", "outcome") if self.cleaned_data[name]}
 
 
-@require_http_methods(["GET", "POST"])
+class EffectForm(forms.Form):
+    """What happened outside."""
+
+    status = forms.ChoiceField(
+        choices=[
+            ("NONE", lazy("Nothing happened outside")),
+            ("COMPENSATED", lazy("It happened and was put right")),
+            ("STILL_OPEN", lazy("It happened and is still open")),
+        ]
+    )
+    note = forms.CharField(min_length=8, max_length=2000)
+    owner = forms.CharField(max_length=200, required=False)
+
+    def clean(self) -> dict[str, object]:
+        """Whoever leaves it open says who takes care of it."""
+        if self.cleaned_data.get("status") == "STILL_OPEN" and not self.cleaned_data.get("owner"):
+            self.add_error("owner", _("Say who takes care of it from now on."))
+        return self.cleaned_data
+
+
+@require_GET
 @allow(Deed.SEE)
 def item(request: PersonRequest, number: uuid.UUID) -> HttpResponse:
-    """Show what we know of one item. Nothing is decided here but by `give_up`."""
-    return _page(request, _item(number), GiveUpForm())
+    """Show what we know of one item. Nothing is decided by opening it."""
+    return _page(request, _item(number))
 
 
 @require_POST
 @allow(Deed.RECONCILE)
-def give_up(request: PersonRequest, number: uuid.UUID) -> HttpResponse:
-    """Close an operation whose outcome stays unknown, with a reason."""
+def judge(request: PersonRequest, number: uuid.UUID) -> HttpResponse:
+    """Take a verdict: carried out at once, or proposed where a second person has to confirm it (W)."""
     op = _item(number)
-    form = GiveUpForm(request.POST)
+    form = VerdictForm(request.POST)
     if not form.is_valid():
-        return _page(request, op, form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
+        return _page(request, op, form=form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
     try:
-        ledger.give_up(
+        judged = ledger.judge(
             op.id,
+            Verdict(form.cleaned_data["verdict"]),
             seen_version=form.cleaned_data["seen_version"],
             by=request.actor.by,
             reason=form.cleaned_data["reason"],
+            content=form.content(),
             now=timezone.now(),
         )
     except StepError as refusal:
-        return _page(request, _item(number), form, status=HTTPStatus.CONFLICT, refusal=refusal)
-    messages.success(request, _("Closed as unknown. The call node gets a receipt that says so."))
+        return _page(request, _item(number), form=form, status=HTTPStatus.CONFLICT, refusal=refusal)
+    if judged.proposal:
+        messages.info(request, _("Proposed. Nothing is closed until a second operator has confirmed it."))
+        return redirect("reconcile_item", number)
+    messages.success(request, _("Your verdict is carried out and stands in the journal with its reason."))
     return redirect("operation", number)
+
+
+@require_POST
+@allow(Deed.RECONCILE)
+def second(request: PersonRequest, number: uuid.UUID) -> HttpResponse:
+    """Confirm or turn down, as the second person, what another one has proposed."""
+    op = _item(number)
+    proposal = request.POST.get("proposal", "")
+    turned_down = request.POST.get("do") == "withdraw"
+    try:
+        uuid.UUID(proposal)
+        (ledger.withdraw if turned_down else ledger.confirm)(proposal, by=request.actor.by, now=timezone.now())
+    except (ledger.NoSuchProposal, ValueError):
+        messages.warning(request, _("That proposal is not open any more. Nothing was changed."))
+    except StepError as refusal:
+        return _page(request, op, status=HTTPStatus.CONFLICT, refusal=refusal)
+    else:
+        messages.success(
+            request, _("Turned down. Nothing was closed.") if turned_down else _("Confirmed and carried out.")
+        )
+    return redirect("reconcile_item", number)
+
+
+@require_POST
+@allow(Deed.SETTLE_EFFECTS)
+def settle_effect(request: PersonRequest, number: uuid.UUID) -> HttpResponse:
+    """Say what happened outside (C6)."""
+    op = _item(number)
+    form = EffectForm(request.POST)
+    if not form.is_valid():
+        return _page(request, op, effect_form=form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
+    given = form.cleaned_data
+    try:
+        ledger.decide_effect(
+            op.id,
+            ledger.EffectStatus(given["status"]),
+            by=request.actor.by,
+            note=given["note"],
+            owner=given["owner"],
+            now=timezone.now(),
+        )
+    except ledger.EffectDecided:
+        messages.warning(request, _("Somebody has settled it meanwhile, see below. Nothing was changed."))
+    else:
+        messages.success(request, _("The effect record says so now, with your name."))
+    return redirect("reconcile_item", number)
 
 
 def _item(number: uuid.UUID) -> Dossier:
@@ -119,25 +202,42 @@ def _item(number: uuid.UUID) -> Dossier:
 
 
 def _page(
-    request: PersonRequest, op: Dossier, form: GiveUpForm, *, status: HTTPStatus = HTTPStatus.OK, **extra: object
+    request: PersonRequest,
+    op: Dossier,
+    *,
+    form: VerdictForm | None = None,
+    effect_form: EffectForm | None = None,
+    status: HTTPStatus = HTTPStatus.OK,
+    refusal: StepError | None = None,
 ) -> HttpResponse:
     now, number = timezone.now(), uuid.UUID(op.id)
+    on_desk = op.state in desk.BEFORE_A_PERSON
+    proposal = dossier.proposal(number)
+    options = ledger.verdict_options(op.id) if on_desk else ()
     context = {
         "op": op,
         "now": now,
-        "form": form,
+        "form": form or VerdictForm(),
+        "effect_form": effect_form or EffectForm(),
+        "refusal": refusal,
         "verdict": advice.verdict(op, now=now),
         "reason": manual.REASONS[Reason(op.reason)] if op.reason else manual.STATES[op.state],
         "not_found": manual.NOT_FOUND[NotFound(op.not_found)] if op.not_found else "",
         "lookup": manual.LOOKUPS.get(op.lookup, op.lookup),
         "clock_ends_at": op.entered_at + desk.CLOCK,
         "limit": desk.CLOCK.total_seconds(),
-        "on_desk": op.state in desk.BEFORE_A_PERSON,
-        "can_give_up": op.state in {State.UNKNOWN, State.NOT_FOUND_SAFE},
+        "on_desk": on_desk,
+        "options": [(option, *manual.VERDICTS[option.verdict]) for option in options],
+        "to_type": [(found.verdict, manual.TO_TYPE[found.verdict]) for found in options if _typed(found)],
         "needs_role": advice.needs_role(request.actor, Deed.RECONCILE),
         "claim": dossier.claim(number),
+        "proposal": proposal,
+        "proposal_title": manual.VERDICTS[proposal.verdict][0] if proposal else "",
         "effect": dossier.effect(number),
         "evidence": dossier.evidence(number),
-        "permits": dossier.permits(number),
     }
-    return render(request, "reconcile_item.html", context | extra, status=status)
+    return render(request, "reconcile_item.html", context, status=status)
+
+
+def _typed(option: Option) -> bool:
+    return option.allowed and option.verdict in manual.TO_TYPE

@@ -105,8 +105,10 @@ from operations.ledger.submission import (
     submit_lost,
     submit_not_sent,
 )
+from operations.models import EffectStatus
 
 __all__ = [
+    "EffectStatus",
     "EXECUTOR",
     "AlreadyFinished",
     "ArgumentsRefused",

@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from operations.machine import FINAL, State
-from operations.models import EffectRecord, EffectStatus, Operation, Round, RoundStatus
+from operations.models import EffectRecord, EffectStatus, Operation, Round, RoundStatus, VerdictProposal
 from operations.queries import CAP, PAGE, Cursor
 
 BEFORE_A_PERSON = (State.SUBMISSION_UNKNOWN, State.NOT_FOUND_SAFE, State.UNKNOWN)
 _UNCONFIRMED = Q(cancel_stated=True, cancel_settled_at__isnull=False) & ~Q(state__in=FINAL)
 CLOCK = timedelta(minutes=15)
+OPEN_EFFECTS = (EffectStatus.OPEN,)
+_PROPOSALS = VerdictProposal.objects.filter(confirmed__isnull=True)
 ON_DESK = Q(state__in=BEFORE_A_PERSON) | _UNCONFIRMED
 
 
@@ -32,7 +34,7 @@ def count_waiting() -> Waiting:
     """Count open rounds and items of the desk. Two queries."""
     rounds = Round.objects.filter(status=RoundStatus.OPEN)[:CAP].count()
     operations = Operation.objects.filter(ON_DESK).order_by().values("id")
-    effects = EffectRecord.objects.filter(status=EffectStatus.OPEN).order_by().values("operation_id")
+    effects = EffectRecord.objects.filter(status__in=OPEN_EFFECTS).order_by().values("operation_id")
     return Waiting(rounds=rounds, desk=operations.union(effects)[:CAP].count())
 
 
@@ -69,6 +71,8 @@ class Item:
     cancel_requested_at: datetime | None
     effect_cause: str
     claimed_by: str
+    proposed_by: str
+    """Who has proposed a verdict that waits for a second person; empty without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,36 +84,44 @@ class Desk:
     """Where the next page starts; None on the last one."""
 
 
-def find_items(
-    *, mine: str = "", kinds: frozenset[Kind] | None = None, after: Cursor | None = None, limit: int = PAGE
-) -> Desk:
-    """Return a page of the desk. `mine` keeps only what this person has claimed. 4 queries.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What of the desk is asked for."""
+
+    kinds: frozenset[Kind] = frozenset(Kind)
+    mine: str = ""
+    """Only what this person has claimed; empty: everybody's."""
+    proposed: bool = False
+    """Only what waits for a second person."""
+
+
+def find_items(wanted: Wanted, *, after: Cursor | None = None, limit: int = PAGE) -> Desk:
+    """Return a page of the desk. 4 queries.
 
     An operation that stands there for its outcome and has an effect record too shows twice: they are settled apart.
     """
-    wanted = kinds or frozenset(Kind)
     keys: list[tuple[datetime, uuid.UUID, Kind]] = []
-    if wanted & {Kind.OUTCOME, Kind.CANCEL}:
-        keys += _operation_keys(wanted, mine, after, limit)
-    if Kind.EFFECT in wanted:
-        keys += _effect_keys(mine, after, limit)
+    if wanted.kinds & {Kind.OUTCOME, Kind.CANCEL}:
+        keys += _operation_keys(wanted, after, limit)
+    if Kind.EFFECT in wanted.kinds and not wanted.proposed:
+        keys += _effect_keys(wanted, after, limit)
     keys.sort()
     items = _items(keys[:limit])
     last = keys[limit - 1] if len(keys) > limit else None
     return Desk(items=items, after=Cursor(at=last[0], id=last[1]) if last else None)
 
 
-def _operation_keys(
-    wanted: frozenset[Kind], mine: str, after: Cursor | None, limit: int
-) -> list[tuple[datetime, uuid.UUID, Kind]]:
+def _operation_keys(wanted: Wanted, after: Cursor | None, limit: int) -> list[tuple[datetime, uuid.UUID, Kind]]:
     here = Q()
-    if Kind.OUTCOME in wanted:
+    if Kind.OUTCOME in wanted.kinds:
         here |= Q(state__in=BEFORE_A_PERSON)
-    if Kind.CANCEL in wanted:
+    if Kind.CANCEL in wanted.kinds:
         here |= _UNCONFIRMED
     found = Operation.objects.filter(here).order_by("entered_at", "id")
-    if mine:
-        found = found.filter(deskclaim__by=mine)
+    if wanted.mine:
+        found = found.filter(deskclaim__by=wanted.mine)
+    if wanted.proposed:
+        found = found.filter(Exists(_PROPOSALS.filter(operation=OuterRef("id"))))
     if after is not None:
         found = found.filter(Q(entered_at__gt=after.at) | Q(entered_at=after.at, id__gt=after.id))
     return [
@@ -118,10 +130,10 @@ def _operation_keys(
     ]
 
 
-def _effect_keys(mine: str, after: Cursor | None, limit: int) -> list[tuple[datetime, uuid.UUID, Kind]]:
-    found = EffectRecord.objects.filter(status=EffectStatus.OPEN).order_by("opened_at", "operation_id")
-    if mine:
-        found = found.filter(operation__deskclaim__by=mine)
+def _effect_keys(wanted: Wanted, after: Cursor | None, limit: int) -> list[tuple[datetime, uuid.UUID, Kind]]:
+    found = EffectRecord.objects.filter(status__in=OPEN_EFFECTS).order_by("opened_at", "operation_id")
+    if wanted.mine:
+        found = found.filter(operation__deskclaim__by=wanted.mine)
     if after is not None:
         found = found.filter(Q(opened_at__gt=after.at) | Q(opened_at=after.at, operation_id__gt=after.id))
     return [(at, key, Kind.EFFECT) for at, key in found.values_list("opened_at", "operation_id")[: limit + 1]]
@@ -135,10 +147,11 @@ def _items(keys: Sequence[tuple[datetime, uuid.UUID, Kind]]) -> tuple[Item, ...]
         .defer("receipt__result")
     )
     by_id = {row.id: row for row in rows}
-    return tuple(_item(by_id[key], kind, at) for at, key, kind in keys if key in by_id)
+    proposed = dict(_PROPOSALS.filter(operation__in=by_id).values_list("operation_id", "by"))
+    return tuple(_item(by_id[key], kind, at, proposed.get(key, "")) for at, key, kind in keys if key in by_id)
 
 
-def _item(row: Operation, kind: Kind, since: datetime) -> Item:
+def _item(row: Operation, kind: Kind, since: datetime, proposed_by: str) -> Item:
     due, receipt = getattr(row, "due", None), getattr(row, "receipt", None)
     effect, claim = getattr(row, "effectrecord", None), getattr(row, "deskclaim", None)
     return Item(
@@ -159,4 +172,5 @@ def _item(row: Operation, kind: Kind, since: datetime) -> Item:
         cancel_requested_at=row.cancel_requested_at,
         effect_cause=effect.cause if effect else "",
         claimed_by=claim.by if claim else "",
+        proposed_by=proposed_by,
     )

@@ -13,6 +13,7 @@ from operations.models import (
     Answer,
     DeskClaim,
     EffectRecord,
+    EffectStatus,
     Evidence,
     EvidencePayload,
     Journal,
@@ -22,8 +23,10 @@ from operations.models import (
     Permit,
     Receipt,
     Round,
+    VerdictProposal,
 )
 from operations.queries import PAGE
+from operations.verdicts import Verdict
 
 HISTORY = 200
 """A picture of more events than this shows nothing."""
@@ -458,6 +461,11 @@ class EffectCard:
     decided_by: str
     decided_at: datetime | None
 
+    @property
+    def is_open(self) -> bool:
+        """True: somebody still has to say what happened outside."""
+        return self.status in {EffectStatus.OPEN, EffectStatus.STILL_OPEN}
+
 
 def effect(operation: uuid.UUID) -> EffectCard | None:
     """Return the effect record of an operation; None when it has none. 1 query."""
@@ -473,6 +481,28 @@ def effect(operation: uuid.UUID) -> EffectCard | None:
         note=row.note,
         decided_by=row.decided_by,
         decided_at=row.decided_at,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A verdict that waits for a second person (W)."""
+
+    id: str
+    verdict: Verdict
+    by: str
+    at: datetime
+    reason: str
+    content: Mapping[str, str]
+
+
+def proposal(operation: uuid.UUID) -> Proposal | None:
+    """Return the verdict that waits for its second person; None when none does. 1 query."""
+    row = VerdictProposal.objects.filter(operation=operation, confirmed__isnull=True).first()
+    if row is None:
+        return None
+    return Proposal(
+        id=str(row.id), verdict=Verdict(row.verdict), by=row.by, at=row.at, reason=row.reason, content=row.content
     )
 
 
