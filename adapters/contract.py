@@ -27,7 +27,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """A value as strict JSON allows it. Integers keep every digit."""
 
 
@@ -49,6 +49,7 @@ class ProtocolStatus(enum.StrEnum):
 
     @property
     def is_terminal(self) -> bool:
+        """Whether the server says that nothing more will happen."""
         return self in {self.COMPLETED, self.FAILED, self.CANCELLED}
 
 
@@ -128,6 +129,8 @@ class Negotiation:
 
     capabilities: Capabilities
     tools: tuple[ToolDescriptor, ...]
+    left_out: tuple[str, ...] = ()
+    """Tools that the contract forbids us to offer, each with the reason, in words."""
     exchanges: tuple[Exchange, ...] = ()
 
 
@@ -167,6 +170,11 @@ class Call:
     """How long we ask the server to keep the task; None leaves it to the server."""
     as_task: bool = True
     """False: the tool runs under its published synchronous limit (N2)."""
+    input_schema: Mapping[str, Json] = field(repr=False, default_factory=dict)
+    """The schema of the descriptor that the call was made with: a contract may want arguments that it
+    marks repeated outside the body."""
+    continuation: Continuation | None = None
+    """Set: this goes on with a call that was answered by questions before a task existed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +233,22 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Continuation:
+    """How a call goes on that was answered by NeedsInput with no task (`Promises.input_before_task`).
+
+    The same call is submitted again under the same submission key, with what the server gave us to
+    keep and with the answers. It is a submit like the first: it may be lost, and needs a permit (L4).
+    """
+
+    round: int
+    """The number of the round that is answered: no two requests of one operation share an id."""
+    state: str | None
+    """`NeedsInput.continuation_state` of that round, exactly."""
+    replies: tuple[Reply, ...]
+    """Empty where the round asked nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
     """The fetched result (R1, R2). `raw` is the result value exactly as the server sent it."""
 
@@ -253,8 +277,11 @@ class NeedsInput:
     """The task waits for a person. No questions: the server says so but has not delivered one."""
 
     task: TaskFacts | None
-    """None: asked before a task exists."""
+    """None: asked before a task exists. The answers go out as `Call.continuation`, not by `answer`."""
     questions: tuple[Question, ...]
+    continuation_state: str | None = None
+    """Only with no task: what the server wants back, opaque, as JSON text in ASCII; None: nothing.
+    With a state and no questions the call may go on at once, without a person."""
     exchanges: tuple[Exchange, ...] = ()
 
 
