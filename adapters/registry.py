@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adapters import aip_151, mcp_2025_11_25
+from adapters import aip_151, mcp_2025_11_25, mcp_2026_07_28
 
 if TYPE_CHECKING:
     from adapters.contract import Adapter
 
 _ADAPTERS: dict[tuple[str, str], Adapter] = {
     ("2025-11-25", "r1"): mcp_2025_11_25.Mcp20251125(),
+    ("2026-07-28", "r1"): mcp_2026_07_28.Mcp20260728(),
     ("aip-151", "r1"): aip_151.Aip151(),
 }
 
