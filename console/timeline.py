@@ -62,7 +62,8 @@ _STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_80
 
 def _ticks(axis: _Axis) -> SafeString:
     span = (axis.end - axis.start).total_seconds()
-    step = next((step for step in _STEPS_S if span / step <= 8), _STEPS_S[-1])  # noqa: PLR2004
+    longest = math.ceil(span / 8 / 86_400) * 86_400
+    step = next((step for step in _STEPS_S if span / step <= 8), longest)  # noqa: PLR2004
     form = "%H:%M:%S" if step < 60 else "%H:%M" if step < 86_400 else "%m-%d"  # noqa: PLR2004
     first = math.ceil(axis.start.timestamp() / step) * step
     moments = [datetime.fromtimestamp(first + step * n, tz=UTC) for n in range(int(span // step) + 1)]

@@ -76,13 +76,12 @@ def duration(span: timedelta | float) -> str:
     """Say a span in at most two units: "1 min 20 s", "2 h 17 min". Below one second: "0 s"."""
     left = max(0, int(span.total_seconds() if isinstance(span, timedelta) else span))
     words = unit_words()
+    largest = next((place for place, (_unit, size) in enumerate(_UNITS) if left >= size), len(_UNITS) - 1)
     parts: list[str] = []
-    for unit, size in _UNITS:
+    for unit, size in _UNITS[largest : largest + 2]:
         count, left = divmod(left, size)
-        if count or (unit == "s" and not parts):
+        if count or not parts:
             parts.append(f"{count}{NBSP}{words[unit]}")
-        if len(parts) == 2 or (parts and not left):  # noqa: PLR2004
-            break
     return NBSP.join(parts)
 
 

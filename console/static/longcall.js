@@ -37,11 +37,11 @@
   const words = (seconds) => {
     const parts = [];
     let left = Math.max(0, Math.floor(seconds));
-    for (const [unit, size] of units) {
+    const largest = units.findIndex(([, size]) => left >= size);
+    for (const [unit, size] of units.slice(largest < 0 ? units.length - 1 : largest).slice(0, 2)) {
       const count = Math.floor(left / size);
       left -= count * size;
-      if (count || (unit === "S" && !parts.length)) parts.push(`${count}\u00a0${body.dataset[`unit${unit}`]}`);
-      if (parts.length === 2 || (parts.length && !left)) break;
+      if (count || !parts.length) parts.push(`${count}\u00a0${body.dataset[`unit${unit}`]}`);
     }
     return parts.join("\u00a0");
   };

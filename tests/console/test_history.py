@@ -1,0 +1,86 @@
+"""The story of an operation: every event has its words, and the picture holds what the list tells."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from django.utils import timezone
+
+from console import history, timeline
+from console.history import Lane
+from operations import ledger
+from operations.machine import Event
+from operations.queries import dossier
+from tests.console import factories as make
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def test_every_event_of_the_machine_has_its_words():
+    for event in Event:
+        assert history.event_words(event) != event.value
+
+
+def test_every_note_that_the_ledger_writes_has_its_words():
+    written = {"ANSWER_SENT", "ANSWER_STORED", "ANSWER_UNCERTAIN", "ANSWER_USED"}  # put together from the delivery
+    for module in (PROJECT / "operations" / "ledger").glob("*.py"):
+        written |= set(re.findall(r'\.note\(\s*"([A-Z_]+[A-Z])"[,)]', module.read_text()))
+
+    assert len(written) > 20
+    assert {name for name in written if history.event_words(name) == name} == set()
+
+
+@pytest.fixture
+def story(db):
+    """An operation that was asked once and then cancelled, as told."""
+    make.server()
+    operation = make.asking()
+    ledger.request_cancel(operation, seen_generation=0, by="person:olga", reason="no need", now=timezone.now())
+    number = UUID(operation)
+    op = dossier.read(number)
+    return op, history.tell(
+        op,
+        journal=dossier.journal(number),
+        rounds=dossier.rounds(number),
+        permits=dossier.permits(number),
+        evidence=dossier.evidence(number),
+    )
+
+
+def test_what_happened_stands_in_the_order_of_time(story):
+    moments = [happening.at for happening in story[1].happenings]
+
+    assert moments == sorted(moments)
+
+
+def test_our_states_follow_each_other_without_a_gap(story):
+    ours = [stretch for stretch in story[1].stretches if stretch.lane is Lane.WE]
+
+    assert [stretch.says for stretch in ours] == ["Submitting", "Working", "Needs an answer", "Cancel requested"]
+    assert [stretch.until for stretch in ours[:-1]] == [stretch.since for stretch in ours[1:]]
+    assert ours[-1].until is None
+
+
+def test_the_servers_words_stay_quoted_in_their_own_lane(story):
+    theirs = [stretch.says for stretch in story[1].stretches if stretch.lane is Lane.SERVER]
+
+    assert theirs == ["“working”", "“input_required”"]
+
+
+def test_what_a_person_did_stands_in_the_lane_of_people_with_the_name(story):
+    people = [happening.says for happening in story[1].happenings if happening.lane is Lane.PEOPLE]
+
+    assert any("Cancel requested" in says and "olga" in says for says in people)
+
+
+@pytest.mark.parametrize("later", [timedelta(), timedelta(minutes=3), timedelta(hours=30), timedelta(days=400)])
+def test_the_picture_keeps_within_its_frame_at_any_age(story, later):
+    op, told = story
+
+    picture = timeline.draw(told, now=op.created_at + later, budget_ends_at=op.budget_ends_at)
+
+    for x in re.findall(r'(?: x| cx)="(-?[0-9]+)"', picture):
+        assert 0 <= int(x) <= 900
+    assert picture.count('class="axis"') <= 12
