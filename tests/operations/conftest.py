@@ -1,0 +1,53 @@
+"""A database with real commits that is emptied once a module: emptying it costs more than most tests."""
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.test.utils import setup_databases, teardown_databases
+
+from tests.operations.room import Room
+
+
+@pytest.fixture(scope="session")
+def database(django_db_setup, django_db_blocker):
+    """Make the test database where no test of this run carries the mark that makes pytest-django make it."""
+    with django_db_blocker.unblock():
+        if connection.settings_dict["NAME"].startswith("test_"):
+            yield
+            return
+        made = setup_databases(verbosity=0, interactive=False, aliases={"default"})
+        yield
+        teardown_databases(made, verbosity=0)
+
+
+@pytest.fixture(scope="module")
+def committed(database, django_db_blocker):
+    """Real commits for every test of the module. Assert by operation, never by counting a table."""
+    with django_db_blocker.unblock():
+        yield
+        with connection.cursor() as cursor:
+            cursor.execute("SET session_replication_role = replica")
+        call_command("flush", verbosity=0, interactive=False)
+        with connection.cursor() as cursor:
+            cursor.execute("SET session_replication_role = origin")
+
+
+@pytest.fixture
+def room(committed):
+    """A ledger with one server and one tool of its own."""
+    with Room() as made:
+        yield made
+
+
+@pytest.fixture
+def rooms(committed):
+    """Make rooms with other profiles: `rooms(lookup="session_list")`."""
+    made = []
+
+    def make(**profile):
+        made.append(Room(**profile))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
