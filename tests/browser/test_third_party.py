@@ -12,11 +12,11 @@ SOON = 40_000  # milliseconds
 def acknowledged(product, receipt):
     """Pull the outbox until the receipt is there, and acknowledge it; return it as delivered."""
     _status, told = product.api("outbox?limit=100")
-    [delivered] = [row for row in told["receipts"] if row["receipt"] == receipt]
+    [delivered] = [row for row in told["items"] if row["receipt"] == receipt]
     status, _told = product.api("outbox/acknowledge", {"receipts": [receipt]})
     assert status == 200
     _status, told = product.api("outbox?limit=100")
-    assert receipt not in [row["receipt"] for row in told["receipts"]]
+    assert receipt not in [row["receipt"] for row in told["items"]]
     return delivered
 
 
@@ -37,7 +37,7 @@ def test_a_research_query_of_the_reference_server(product, visit, everything_ser
     product.reached(operation, "ACCEPTED")
     _status, receipt = product.api(f"operations/{operation}/receipt")
     assert receipt["outcome"] == "SUCCESS"
-    delivered = acknowledged(product, receipt["receipt"])
+    delivered = acknowledged(product, receipt["id"])
     assert "durable operations" in str(delivered["result"])
 
 
