@@ -26,7 +26,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from console.ground.home import from_environment, write_private
 
 WAIT_S = 30
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 15.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S, REPAIR_PAUSE_S = 1.0, 15.0, 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +242,8 @@ class Command(BaseCommand):
                 if not follow:
                     raise CommandError(str(error)) from error
                 # Somebody has to repair that; the same step under the same key is tried again until then.
-                self._tell(f"{error}; again in {LONGEST_PAUSE_S:.0f} s")
-                time.sleep(LONGEST_PAUSE_S)
+                self._tell(f"{error}; again in {REPAIR_PAUSE_S:.0f} s")
+                time.sleep(REPAIR_PAUSE_S)
             else:
                 return
 
