@@ -55,7 +55,7 @@ class Home:
         return path.read_text()
 
     def running_services(self) -> dict[str, str]:
-        """Return DATABASE_URL and CELERY_BROKER_URL of the running `up`; empty when none runs."""
+        """Return DATABASE_URL, CELERY_BROKER_URL and ADDRESS of the running `up`; empty when none runs."""
         try:
             services: dict[str, str] = json.loads(self.services.read_text())
         except (FileNotFoundError, PermissionError, ValueError):

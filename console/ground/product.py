@@ -94,7 +94,7 @@ class Product:
             broker.start()
             services["CELERY_BROKER_URL"] = broker.url
         # For commands in another shell (`manage.py submit`): they read it in the settings.
-        write_private(self.home.services, json.dumps(services))
+        write_private(self.home.services, json.dumps(services | {"ADDRESS": self.address}))
         return dict(os.environ) | services | _for_children(self.home, self.demo_port)
 
     def _start_cluster(self, where: Place) -> str:

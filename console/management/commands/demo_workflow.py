@@ -223,7 +223,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--base-url", default="http://127.0.0.1:8000", help="where Longcall is")
+        parser.add_argument("--base-url", default=_address(), help="where Longcall is (where `up` runs it)")
         parser.add_argument("--token-file", type=Path, help="file with the API token (of the run folder)")
         parser.add_argument("--follow", action="store_true", help="stay, and begin another run when asked to")
         parser.add_argument("--again", action="store_true", help="ask the workflow that follows for another run")
@@ -263,6 +263,10 @@ class Command(BaseCommand):
     def _tell(self, line: str) -> None:
         self.stdout.write(f"{time.strftime('%H:%M:%S')} {line}")
         self.stdout.flush()
+
+
+def _address() -> str:
+    return from_environment().running_services().get("ADDRESS", "http://127.0.0.1:8000")
 
 
 def _http(base_url: str, token: str) -> httpx.Client:

@@ -15,7 +15,6 @@ from operations.queries import api as calls
 from operations.queries.api import CallView
 
 CLIENT = "shell"
-LOCAL = "http://127.0.0.1:8000"
 LOOK_EVERY_S = 0.5
 
 
@@ -61,7 +60,7 @@ class Command(BaseCommand):
         except (intake.BadBody, intake.BadJson, ledger.LedgerError) as error:
             raise CommandError(f"Nothing was stored: {error}.") from error
         self.stdout.write(submitted.operation if submitted.created else f"{submitted.operation} (stood there before)")
-        self.stdout.write(f"{settings.ORIGIN or LOCAL}{reverse('operation', kwargs={'number': submitted.operation})}")
+        self.stdout.write(f"{_site()}{reverse('operation', kwargs={'number': submitted.operation})}")
         return uuid.UUID(submitted.operation)
 
     def _follow(self, operation: uuid.UUID) -> CallView:
@@ -84,6 +83,11 @@ class Command(BaseCommand):
         self.stdout.write(f"{receipt.outcome} {receipt.verdict}".rstrip() + f", receipt {receipt.id}")
         if result.raw is not None:
             self.stdout.write(result.raw.decode())
+
+
+def _site() -> str:
+    """Return where people find the pages: as configured, or where `up` runs them."""
+    return str(settings.ORIGIN or settings.HOME.running_services().get("ADDRESS", "http://127.0.0.1:8000"))
 
 
 def _standing(call: CallView) -> str:
