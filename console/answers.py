@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
 from console import forms, parts, plaintext
@@ -147,11 +148,9 @@ def _said(part: parts.Part, value: plaintext.Value) -> str:
 
 def _typed(form: forms.QuestionForm, pressed: str, *, single: bool) -> Given:
     action = pressed if single or pressed != forms.Choice.ACCEPT else form.chosen
-    lines: list[Line] = []
-    if action == forms.Choice.ACCEPT:
-        for bound in form:
-            lines.append(_typed_line(bound.field, bound.data))
-    return Given(message=plaintext.first_line(form.question.message), action=action, lines=tuple(lines))
+    fields = form if action == forms.Choice.ACCEPT else ()
+    lines = tuple(_typed_line(bound.field, bound.data) for bound in fields)
+    return Given(message=plaintext.first_line(form.question.message), action=action, lines=lines)
 
 
 def _typed_line(field: object, data: object) -> Line:
@@ -159,7 +158,7 @@ def _typed_line(field: object, data: object) -> Line:
         return Line(title=_("Answer"), said=plaintext.visible(str(data or "")), long=True)
     try:
         text = field.clean(data)
-    except forms.ValidationError:
+    except ValidationError:
         # Not an answer, but theirs: shown as it was typed.
         return Line(title=str(field.label), said=plaintext.visible(str(data or "")))
     said = _("left out") if text is None else _said(field, plaintext.parse(text))

@@ -14,9 +14,9 @@ from django.urls import path
 
 pages = get_asgi_application()
 
-from console.live import LiveConsumer  # Django has to be set up first
+from console.live import LiveConsumer
 
-sockets = URLRouter([path("ws/live", LiveConsumer.as_asgi())])
+sockets = URLRouter([path("ws/live", LiveConsumer.as_asgi())])  # type: ignore[arg-type, list-item]
 application = ProtocolTypeRouter(
     {"http": pages, "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(sockets))}
 )

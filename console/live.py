@@ -150,13 +150,18 @@ class Listener:
             if resync or operation is None or operation in gathered:
                 for moved in events:
                     moved.set()
-        layer = get_channel_layer()
         if resync:
-            await layer.group_send(EVERYBODY, {"type": "resync"})
+            await _send_to(EVERYBODY, {"type": "resync"})
             return
-        await layer.group_send(EVERYTHING, {"type": "moved", "moves": list(gathered.items())})
+        await _send_to(EVERYTHING, {"type": "moved", "moves": list(gathered.items())})
         for operation, version in gathered.items():
-            await layer.group_send(f"op.{operation}", {"type": "moved", "moves": [(operation, version)]})
+            await _send_to(f"op.{operation}", {"type": "moved", "moves": [(operation, version)]})
+
+
+async def _send_to(group: str, message: Mapping[str, Any]) -> None:
+    layer = get_channel_layer()
+    assert layer is not None, "CHANNEL_LAYERS is set"  # noqa: S101 - for the type checker
+    await layer.group_send(group, dict(message))
 
 
 _listeners: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Listener] = weakref.WeakKeyDictionary()
@@ -201,7 +206,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         await self._send({"resync": True})
         self._beating = asyncio.create_task(self._beat(), name="longcall-beat")
 
-    async def disconnect(self, code: int) -> None:
+    async def disconnect(self, code: int) -> None:  # noqa: ARG002 - whoever closed it, it is over
         """Leave everything that was joined."""
         if self._beating is not None:
             self._beating.cancel()
@@ -237,7 +242,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def _signed_in(self) -> bool:
         # Read anew each time: the scope keeps the session and the user of the moment the socket was opened.
         store = import_module(settings.SESSION_ENGINE).SessionStore(self.scope["session"].session_key)
-        user = await get_user({"session": store})
+        user = await get_user({"session": store})  # type: ignore[typeddict-item]  # it reads nothing else
         return bool(await database_sync_to_async(access.may)(user, access.Deed.SEE))
 
 

@@ -12,14 +12,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.core.validators import EmailValidator
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from rfc3986_validator import validate_rfc3986
+from rfc3986_validator import validate_rfc3986  # type: ignore[import-untyped]
 
 from console import pattern, plaintext, schemas
 
@@ -27,6 +26,7 @@ MAX_PARTS = 60
 MAX_CHOICES = 500
 RADIOS = 5
 """Up to this many choices stand side by side; more go into a list."""
+MAX_DIGITS = 400
 ONE_LINE = 200
 """A text that may be longer gets several lines."""
 
@@ -69,26 +69,28 @@ class Part(forms.Field):
             required=required,
             label=plaintext.visible(title if isinstance(title, str) and title.strip() else name) or _("(no name)"),
             help_text=plaintext.visible(description) if isinstance(description, str) else "",
-            initial=self.first_value(schema),
+            initial=self._first_value(schema),
         )
         self.property = name
         self.schema = schema
-        self.limits = self.say_limits()
+        self.limits = self._say_limits()
 
-    def first_value(self, schema: schemas.Schema) -> Any:
-        """Return what the field holds at first: the schema's default in the page's words, or nothing."""
+    def _first_value(self, schema: schemas.Schema) -> object:  # noqa: ARG002 - most fields read the default there
+        """What the field holds at first: the schema's default in the page's words, or nothing."""
         return None
 
-    def say_limits(self) -> str:
-        """Say in words what the field takes."""
+    def _say_limits(self) -> str:
+        """What the field takes, in words."""
         return ""
 
-    def clean(self, value: Any) -> str | None:
+    def clean(self, value: object) -> str | None:
         """Return the value as JSON text, None when it is left out. Raises ValidationError."""
+        return self._json(value)
+
+    def _json(self, value: object) -> str | None:
         raise NotImplementedError
 
-    def missing(self) -> None:
-        """Refuse a blank that is not allowed."""
+    def _missing(self) -> None:
         if self.required:
             raise ValidationError(_("An answer is required."))
 
@@ -110,11 +112,11 @@ class Text(Part):
         """True: the schema says in so many words that an empty text is an answer."""
         return self.required and self.schema.get("minLength") == 0 and "format" not in self.schema
 
-    def first_value(self, schema: schemas.Schema) -> Any:
+    def _first_value(self, schema: schemas.Schema) -> object:
         default = schema.get("default")
         return default if isinstance(default, str) else None
 
-    def say_limits(self) -> str:
+    def _say_limits(self) -> str:
         least, most = self.schema.get("minLength"), self.schema.get("maxLength")
         source = self.schema.get("pattern")
         said = []
@@ -128,20 +130,20 @@ class Text(Part):
             said.append(_("Must match %(pattern)s") % {"pattern": plaintext.visible(source)})
         return ". ".join(said)
 
-    def clean(self, value: Any) -> str | None:
+    def _json(self, value: object) -> str | None:
         text = "" if value is None else str(value).replace("\r\n", "\n").replace("\r", "\n")
         if not text:
             if self.may_be_empty:
                 return '""'
-            self.missing()
+            self._missing()
             return None
         self._check_length(text)
         self._check_pattern(text)
-        return plaintext.write(self.read(text))
+        return plaintext.write(self._read(text))
 
-    def read(self, text: str) -> str:
-        """Return the text as it is sent. Raises ValidationError when it is not of the format."""
-        if "\x00" in text or not text.isprintable() and any("\ud800" <= char <= "\udfff" for char in text):
+    def _read(self, text: str) -> str:
+        """The text as it is sent. Raises ValidationError when it is not of the format."""
+        if "\x00" in text or (not text.isprintable() and any("\ud800" <= char <= "\udfff" for char in text)):
             raise ValidationError(_("It holds a character that cannot be sent."))
         return text
 
@@ -173,7 +175,7 @@ class Email(Text):
     kind = "email"
     _check = EmailValidator(allowlist=["localhost"])
 
-    def read(self, text: str) -> str:
+    def _read(self, text: str) -> str:
         try:
             self._check(text)
         except ValidationError:
@@ -186,7 +188,7 @@ class Address(Text):
 
     kind = "uri"
 
-    def read(self, text: str) -> str:
+    def _read(self, text: str) -> str:
         if not text.isascii() or not text.isprintable() or not validate_rfc3986(text, rule="URI"):
             raise ValidationError(_("This is not a whole URI, such as https://example.org/page."))
         return text
@@ -197,7 +199,7 @@ class Day(Text):
 
     kind = "date"
 
-    def read(self, text: str) -> str:
+    def _read(self, text: str) -> str:
         if not _DATE.fullmatch(text) or not _is_date(text):
             raise ValidationError(_("This is not a date. Write it as 2026-09-22."))
         return text
@@ -208,7 +210,7 @@ class Instant(Text):
 
     kind = "instant"
 
-    def read(self, text: str) -> str:
+    def _read(self, text: str) -> str:
         found = _INSTANT.fullmatch(text.strip())
         if found is None or not _is_date(found["day"]):
             raise ValidationError(_("This is not a date with a time. Write it as 2026-09-22T10:00:00Z."))
@@ -227,11 +229,11 @@ class Number(Part):
     widget = forms.TextInput
     whole = False
 
-    def first_value(self, schema: schemas.Schema) -> Any:
+    def _first_value(self, schema: schemas.Schema) -> object:
         default = schema.get("default")
         return plaintext.write(default) if _is_number(default) else None
 
-    def say_limits(self) -> str:
+    def _say_limits(self) -> str:
         bounds = {name: plaintext.write(self.schema[name]) for name in _NUMBER_WORDS if name in self.schema}
         said = [_("A whole number") if self.whole else _("A number")]
         if {"minimum", "maximum"} <= set(bounds):
@@ -246,13 +248,13 @@ class Number(Part):
             said.append(_("below %(high)s") % {"high": bounds["exclusiveMaximum"]})
         return " ".join(said)
 
-    def clean(self, value: Any) -> str | None:
+    def _json(self, value: object) -> str | None:
         text = "" if value is None else str(value).strip()
         if not text:
-            self.missing()
+            self._missing()
             return None
         shape = _INTEGER if self.whole else _NUMBER
-        if not shape.fullmatch(text) or len(text) > 400 or not math.isfinite(float(text)):
+        if not shape.fullmatch(text) or len(text) > MAX_DIGITS or not math.isfinite(float(text)):
             kind = _("This is not a whole number.") if self.whole else _("This is not a number.")
             raise ValidationError(kind)
         self._check_bounds(Decimal(text))
@@ -283,26 +285,26 @@ class YesNo(Part):
     kind = "yesno"
     widget = forms.RadioSelect
 
-    def first_value(self, schema: schemas.Schema) -> Any:
+    def _first_value(self, schema: schemas.Schema) -> object:
         default = schema.get("default")
         return plaintext.write(default) if isinstance(default, bool) else ""
 
-    def say_limits(self) -> str:
+    def _say_limits(self) -> str:
         return _("A missing answer is not a no. Choose one.") if self.required else ""
 
-    def clean(self, value: Any) -> str | None:
+    def _json(self, value: object) -> str | None:
         if value in {"true", "false"}:
             return str(value)
         if value:
             raise ValidationError(_("Choose yes or no."))
-        self.missing()
+        self._missing()
         return None
 
 
 class OneOf(Part):
     """One value out of a list. The page sends its position, so a title is never taken for a value."""
 
-    widget = forms.RadioSelect
+    widget: type[forms.Widget] = forms.RadioSelect
 
     def __init__(self, *, name: str, schema: schemas.Schema, required: bool, options: Sequence[Option]) -> None:
         """`options` are in the order of the schema."""
@@ -314,7 +316,7 @@ class OneOf(Part):
         """Radios or a list."""
         return "choice" if len(self.options) <= RADIOS else "select"
 
-    def first_value(self, schema: schemas.Schema) -> Any:
+    def _first_value(self, schema: schemas.Schema) -> object:
         return next(iter(self.places([schema["default"]])), "") if "default" in schema else ""
 
     def places(self, values: Sequence[object]) -> list[str]:
@@ -330,13 +332,14 @@ class OneOf(Part):
 
     def option_at(self, place: str) -> Option:
         """Return the option a page's value stands for. Raises ValidationError."""
-        if place.isascii() and place.isdigit() and len(place) < 6 and int(place) < len(self.options):
-            return self.options[int(place)]
+        for number, option in enumerate(self.options):
+            if place == str(number):
+                return option
         raise ValidationError(_("This is not one of the choices."))
 
-    def clean(self, value: Any) -> str | None:
+    def _json(self, value: object) -> str | None:
         if not value:
-            self.missing()
+            self._missing()
             return None
         return self.option_at(str(value)).json
 
@@ -347,11 +350,11 @@ class ManyOf(OneOf):
     kind = "many"
     widget = forms.CheckboxSelectMultiple
 
-    def first_value(self, schema: schemas.Schema) -> Any:
+    def _first_value(self, schema: schemas.Schema) -> object:
         default = schema.get("default")
         return self.places(default) if isinstance(default, list) else []
 
-    def say_limits(self) -> str:
+    def _say_limits(self) -> str:
         least, most = self.schema.get("minItems", 0), self.schema.get("maxItems")
         if most is None:
             return _("At least %(least)s") % {"least": least} if least else _("Any number of them")
@@ -359,16 +362,17 @@ class ManyOf(OneOf):
             return _("Exactly %(most)s") % {"most": most}
         return _("%(least)s to %(most)s of them") % {"least": least, "most": most}
 
-    def clean(self, value: Any) -> str | None:
-        places = sorted({int(place) for place in value or [] if self.option_at(str(place))})
+    def _json(self, value: object) -> str | None:
+        wanted = [self.option_at(str(place)) for place in (value if isinstance(value, list) else [])]
+        chosen = [option for option in self.options if option in wanted]
         least, most = self.schema.get("minItems", 0), self.schema.get("maxItems")
-        if not places and not self.required and least:
+        if not chosen and not self.required and least:
             return None
-        if len(places) < least:
+        if len(chosen) < least:
             raise ValidationError(ngettext("Choose at least %(n)s.", "Choose at least %(n)s.", least) % {"n": least})
-        if most is not None and len(places) > most:
+        if most is not None and len(chosen) > most:
             raise ValidationError(ngettext("Choose at most %(n)s.", "Choose at most %(n)s.", most) % {"n": most})
-        return "[" + ", ".join(self.options[place].json for place in places) + "]"
+        return "[" + ", ".join(option.json for option in chosen) + "]"
 
 
 class Written(forms.Field):
@@ -383,7 +387,8 @@ class Written(forms.Field):
         self.schema = schema
         self.longest = longest
 
-    def clean(self, value: Any) -> str:
+    def clean(self, value: object) -> str:
+        """Return the answer as one line of JSON. Raises ValidationError."""
         text = str(value or "").strip()
         if not text:
             raise ValidationError(_("An answer is required."))
@@ -415,9 +420,7 @@ def parts_of(schema: schemas.Schema) -> tuple[Part, ...]:
         raise CannotShow(_("It requires a name that it does not describe."))
     if len(properties) > MAX_PARTS:
         raise CannotShow(_("It has more than %(n)s fields.") % {"n": MAX_PARTS})
-    return tuple(
-        _part(name, _resolved(held, schema), required=name in required) for name, held in properties.items()
-    )
+    return tuple(_part(name, _resolved(held, schema), required=name in required) for name, held in properties.items())
 
 
 def _part(name: str, schema: schemas.Schema, *, required: bool) -> Part:
@@ -550,7 +553,5 @@ def _skeleton(schema: object) -> str:
     """The properties that have a default, to start from."""
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     held = properties.items() if isinstance(properties, Mapping) else ()
-    defaults = {
-        name: part["default"] for name, part in held if isinstance(part, Mapping) and "default" in part
-    }
+    defaults = {name: part["default"] for name, part in held if isinstance(part, Mapping) and "default" in part}
     return plaintext.pretty(plaintext.write(defaults))

@@ -17,17 +17,29 @@ MAX_NESTING = 40
 MAX_STEPS = 2_000_000
 """About a second. A text that needs more is told to be too long for its pattern."""
 
+Ranges = tuple[tuple[int, int], ...]
+
 _TOP = 0x10FFFF
+_LONGEST_NUMBER = 6
+"""Digits of a count or of a code point."""
 _DIGIT = ((48, 57),)
 _WORD = ((48, 57), (65, 90), (95, 95), (97, 122))
-_SPACE = ((9, 13), (32, 32), (160, 160), (5760, 5760), (8192, 8202), (8232, 8233), (8239, 8239), (8287, 8287))
-_SPACE += ((12288, 12288), (65279, 65279))
+_SPACE: Ranges = (
+    (9, 13),
+    (32, 32),
+    (160, 160),
+    (5760, 5760),
+    (8192, 8202),
+    (8232, 8233),
+    (8239, 8239),
+    (8287, 8287),
+    (12288, 12288),
+    (65279, 65279),
+)
 _LINE_ENDS = ((10, 10), (13, 13), (8232, 8233))
 _CLASSES = {"d": _DIGIT, "w": _WORD, "s": _SPACE}
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "0": 0}
 _HEX_LENGTHS = {"x": 2, "u": 4}
-
-Ranges = tuple[tuple[int, int], ...]
 
 
 class Unsupported(ValueError):
@@ -351,13 +363,13 @@ class _Parser:
                 digits += self._next()
         else:
             digits = "".join(self._next() for _ in range(length))
-        if not digits or len(digits) > 6 or not set(digits) <= set("0123456789abcdefABCDEF"):
+        if not digits or len(digits) > _LONGEST_NUMBER or not set(digits) <= set("0123456789abcdefABCDEF"):
             raise Unsupported("an escape holds no code point")
         return ((int(digits, 16), int(digits, 16)),)
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 6
+    return text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER
 
 
 def _one(char: str) -> Ranges:

@@ -141,14 +141,14 @@ def _tree(text: str) -> _Tree:
 
 
 def _read(tokens: Sequence[str], at: int, room: int) -> tuple[_Tree, int]:
-    token = _at(tokens, at)
-    if token not in {"{", "["}:
-        if token in {"}", "]", ",", ":"}:
+    first = _at(tokens, at)
+    if first not in {"{", "["}:
+        if first in {"}", "]", ",", ":"}:
             raise NotJson("A value is missing.")
-        return token, at + 1
+        return first, at + 1
     if room == 0:
         raise NotJson("It is nested too deep.")
-    close = "}" if token == "{" else "]"
+    close = "}" if first == "{" else "]"
     pairs: list[tuple[str, _Tree]] = []
     at += 1
     while _at(tokens, at) != close:
@@ -161,7 +161,7 @@ def _read(tokens: Sequence[str], at: int, room: int) -> tuple[_Tree, int]:
                 raise NotJson("A name is missing.")
         item, at = _read(tokens, at, room - 1)
         pairs.append((name, item))
-    return _Group(token + close, tuple(pairs)), at + 1
+    return _Group(first + close, tuple(pairs)), at + 1
 
 
 def _at(tokens: Sequence[str], at: int) -> str:
@@ -187,11 +187,13 @@ def _laid_out(tree: _Tree, indent: str) -> str:
     if isinstance(tree, str):
         return tree
     short = _on_one_line(tree)
-    if indent and len(short) <= LINE or not tree.pairs:
+    if (indent and len(short) <= LINE) or not tree.pairs:
         return short
     inner = indent + "  "
-    lines = [f"{inner}{name}: {_laid_out(item, inner)}" if name else inner + _laid_out(item, inner)
-             for name, item in tree.pairs]
+    lines = [
+        f"{inner}{name}: {_laid_out(item, inner)}" if name else inner + _laid_out(item, inner)
+        for name, item in tree.pairs
+    ]
     return f"{tree.marks[0]}\n" + ",\n".join(lines) + f"\n{indent}{tree.marks[1]}"
 
 

@@ -21,6 +21,9 @@ MAX_REFERENCES = 500
 MAX_FAULTS = 5
 
 Schema = Mapping[str, Any]
+_Fault = jsonschema.ValidationError
+_Validator = Any
+"""What the library hands to a rule; it has no public type with `descend`."""
 
 
 class Unusable(ValueError):
@@ -68,11 +71,11 @@ def unchecked_patterns(schema: object) -> list[str]:
     return sorted({source for source in _patterns(schema) if not _can_match(source)})
 
 
-def _make(schema: object) -> Any:
+def _make(schema: object) -> _Validator:
     steps = 0
     default = jsonschema.Draft202012Validator.VALIDATORS["$ref"]
 
-    def counted(validator: Any, ref: str, instance: Any, within: Any) -> Iterator[Any]:
+    def counted(validator: _Validator, ref: str, instance: object, within: Schema) -> Iterator[_Fault]:
         nonlocal steps
         steps += 1
         if steps > MAX_REFERENCES:
@@ -80,17 +83,17 @@ def _make(schema: object) -> Any:
         yield from default(validator, ref, instance, within)
 
     rules = {"pattern": _matches, "patternProperties": _names_match, "$ref": counted, "$dynamicRef": counted}
-    kind = validators.extend(jsonschema.Draft202012Validator, rules)
+    kind: Any = validators.extend(jsonschema.Draft202012Validator, rules)  # type: ignore[no-untyped-call]
     formats = jsonschema.FormatChecker(formats=("date", "date-time", "email", "uri"))
     return kind(schema, format_checker=formats, registry=Registry())
 
 
-def _matches(_validator: Any, source: str, instance: Any, _schema: Any) -> Iterator[Any]:
+def _matches(_validator: _Validator, source: str, instance: object, _schema: Schema) -> Iterator[_Fault]:
     if isinstance(instance, str) and _can_match(source) and not pattern.prepare(source).found_in(instance):
         yield jsonschema.ValidationError(_("does not match the pattern %(pattern)s") % {"pattern": source})
 
 
-def _names_match(validator: Any, rules: Mapping[str, Any], instance: Any, _schema: Any) -> Iterator[Any]:
+def _names_match(validator: _Validator, rules: Schema, instance: object, _schema: Schema) -> Iterator[_Fault]:
     if not isinstance(instance, dict):
         return
     for source, schema in rules.items():

@@ -196,7 +196,7 @@ def _state(request: PersonRequest, page: RoundPage, now: datetime) -> dict[str, 
 def _refuse(request: PersonRequest, page: RoundPage, form: RoundForm, fault: Fault, *, now: datetime) -> HttpResponse:
     """The post cannot be tied to this round: nothing was done, and what was typed is kept (I3)."""
     if fault is Fault.TOO_OLD and page.is_open:
-        said = _("This page was open for more than twelve hours, so nothing was sent. Check your answer and press again.")
+        said = _("This page was open for over twelve hours, so nothing was sent. Check your answer and press again.")
         return _render_round(request, page, form, now=now, status=409, banner=said)
     held = _typed(request, page, form, now) | {"fault": fault.value}
     return render(request, "round_refused.html", held, status=400)
@@ -209,7 +209,8 @@ def _gone(
     ahead = max(now - fate.at, timedelta(seconds=1)) if fate.at else None
     held = _typed(request, page, form, now) | {"fate": fate, "came_at": now, "ahead": ahead}
     if page.answer is not None:
-        held["pairs"] = answers.pairs(answers.given(page.card.questions, page.answer.replies), held["mine"])
+        theirs = answers.given(page.card.questions, page.answer.replies)
+        held["pairs"] = answers.pairs(theirs, answers.typed(form, request.POST.get("action", "")))
     return render(request, "round_gone.html", held, status=409)
 
 
@@ -245,9 +246,7 @@ def _wanted(request: PersonRequest, name: str) -> str:
     return request.GET.get(name, "").replace("\x00", "")
 
 
-def _groups(
-    cards: tuple[rounds.RoundCard, ...], tab: Tab, now: datetime
-) -> list[tuple[str, list[rounds.RoundCard]]]:
+def _groups(cards: tuple[rounds.RoundCard, ...], tab: Tab, now: datetime) -> list[tuple[str, list[rounds.RoundCard]]]:
     """Open rounds in three groups by urgency; closed ones in one."""
     if tab in {Tab.ANSWERED, Tab.EXPIRED}:
         return [("", list(cards))] if cards else []

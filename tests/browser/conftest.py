@@ -41,11 +41,12 @@ def pytest_collection_modifyitems(items):
 class Product:
     """One running installation."""
 
-    def __init__(self, home):
+    def __init__(self, home, *, speed=1):
         self.home = home
         self.url = f"http://127.0.0.1:{free_port()}"
-        ports = ["--port", self.url.rpartition(":")[2], "--demo-port", str(free_port())]
-        self._surroundings = surroundings(home)
+        self.demo_url = f"http://127.0.0.1:{free_port()}"
+        ports = ["--port", self.url.rpartition(":")[2], "--demo-port", self.demo_url.rpartition(":")[2]]
+        self._surroundings = surroundings(home) | {"LONGCALL_DEMO_SPEED": str(speed)}
         self._said = ""
         self._process = subprocess.Popen(
             [sys.executable, "manage.py", "up", "--home", str(home), *ports],
@@ -77,7 +78,14 @@ class Product:
         """Run a command of the installation; return what it said."""
         command = [sys.executable, "manage.py", *words]
         done = subprocess.run(
-            command, cwd=PROJECT, env=self._surroundings, input=given, capture_output=True, text=True, timeout=60
+            command,
+            cwd=PROJECT,
+            env=self._surroundings,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

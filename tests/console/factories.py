@@ -8,6 +8,10 @@ import itertools
 import json
 import uuid
 
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
+from django.contrib.auth.models import Group, User
+from django.utils import timezone
+
 from adapters.contract import (
     Capabilities,
     Ended,
@@ -24,9 +28,6 @@ from adapters.contract import (
 )
 from adapters.strictjson import digest_of
 from console.access import Role
-from django.contrib.auth.hashers import PBKDF2PasswordHasher
-from django.contrib.auth.models import Group, User
-from django.utils import timezone
 from operations import ledger
 
 PASSWORD = "correct horse battery"

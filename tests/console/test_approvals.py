@@ -69,11 +69,21 @@ def test_open_rounds_stand_by_deadline(ada):
 
 
 def test_a_card_has_what_is_needed_to_decide(ada):
-    make.asking(make.question("Write prices?\nMore words."), arguments=b'{"percent": 12.0, "note": "\\u202e"}', principal="ann")
+    make.asking(
+        make.question("Write prices?\nMore words."), arguments=b'{"percent": 12.0, "note": "\\u202e"}', principal="ann"
+    )
 
     text = inbox(ada).content.decode()
 
-    for needed in ("Write prices?", "Change prices", "Shop", "asked for ann", "round 1", "<i>percent</i> 12.0", "\\u202e"):
+    for needed in (
+        "Write prices?",
+        "Change prices",
+        "Shop",
+        "asked for ann",
+        "round 1",
+        "<i>percent</i> 12.0",
+        "\\u202e",
+    ):
         assert needed in text
     assert "More words" not in text
 
@@ -117,7 +127,18 @@ def test_filters_narrow_list_and_counts(ada):
     assert cards(inbox(ada, "?server=nowhere")) == []
 
 
-@pytest.mark.parametrize("query", ["?tab=nonsense", "?after=nonsense", "?after=2026-01-01~x", "?after=2026-01-01~1", "?after=2026-01-01T00:00:00Z~99999999999999999999", "?server=%00", "?tool=%F0%28"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "?tab=nonsense",
+        "?after=nonsense",
+        "?after=2026-01-01~x",
+        "?after=2026-01-01~1",
+        "?after=2026-01-01T00:00:00Z~99999999999999999999",
+        "?server=%00",
+        "?tool=%F0%28",
+    ],
+)
 def test_no_address_breaks_it(ada, query):
     make.asking()
 

@@ -99,7 +99,7 @@ class TestChoices:
         assert content(one({"oneOf": titled} | extra), q0f0="0") == '{"x": "low"}'
         assert content(one({"oneOf": titled} | extra), q0f0="1") == '{"x": "high"}'
 
-    @pytest.mark.parametrize("place", ["2", "-1", "٠", "0x0", "99999999999999999999"])
+    @pytest.mark.parametrize("place", ["2", "-1", "\u0660", "0x0", "99999999999999999999"])
     def test_a_position_that_is_none_is_refused(self, place):
         assert errors(one({"enum": ["a", "b"]}), q0f0=place)
 
@@ -114,44 +114,48 @@ class TestChoices:
         assert content(one({"type": "integer", "enum": [1, 20]}), q0f0="1") == '{"x": 20}'
 
 
-class TestManyChoices:
-    COLOURS = {
-        "type": "array",
-        "minItems": 1,
-        "maxItems": 2,
-        "items": {"anyOf": [{"const": "#f00", "title": "Red"}, {"const": "#0f0", "title": "Green"}, {"const": "#00f"}]},
-        "default": ["#f00"],
-    }
+COLOURS = {
+    "type": "array",
+    "minItems": 1,
+    "maxItems": 2,
+    "items": {"anyOf": [{"const": "#f00", "title": "Red"}, {"const": "#0f0", "title": "Green"}, {"const": "#00f"}]},
+    "default": ["#f00"],
+}
 
+
+class TestManyChoices:
     def test_an_array_is_sent_also_for_one(self):
         """B147"""
-        assert content(one(self.COLOURS), q0f0=["0", "1"]) == '{"x": ["#f00", "#0f0"]}'
-        assert content(one(self.COLOURS), q0f0="2") == '{"x": ["#00f"]}'
+        assert content(one(COLOURS), q0f0=["0", "1"]) == '{"x": ["#f00", "#0f0"]}'
+        assert content(one(COLOURS), q0f0="2") == '{"x": ["#00f"]}'
 
     def test_too_many_and_too_few_are_refused(self):
         """B147"""
-        assert errors(one(self.COLOURS), q0f0=["0", "1", "2"]) == ["Choose at most 2."]
-        assert errors(one(self.COLOURS)) == ["Choose at least 1."]
+        assert errors(one(COLOURS), q0f0=["0", "1", "2"]) == ["Choose at most 2."]
+        assert errors(one(COLOURS)) == ["Choose at least 1."]
 
     def test_none_chosen_is_an_empty_array_only_where_that_is_allowed(self):
         """B147"""
-        free = {name: value for name, value in self.COLOURS.items() if name != "minItems"}
+        free = {name: value for name, value in COLOURS.items() if name != "minItems"}
 
         assert content(one(free, required=False)) == '{"x": []}'
-        assert content(one(self.COLOURS, required=False)) == "{}"
+        assert content(one(COLOURS, required=False)) == "{}"
 
     def test_the_default_is_ticked(self):
-        assert RoundForm([asked(one(self.COLOURS))]).questions[0]["q0f0"].value() == ["0"]
+        assert RoundForm([asked(one(COLOURS))]).questions[0]["q0f0"].value() == ["0"]
 
     def test_a_choice_sent_twice_counts_once(self):
-        assert content(one(self.COLOURS), q0f0=["1", "1"]) == '{"x": ["#0f0"]}'
+        assert content(one(COLOURS), q0f0=["1", "1"]) == '{"x": ["#0f0"]}'
 
 
 class TestNumbers:
     @pytest.mark.parametrize(
         "typed, sent",
         [("7", "7"), ("+7", "7"), (" 7 ", "7"), ("0", "0"), ("-0", "0"), ("007", "7"), ("100", "100")]
-        + [(bad, None) for bad in ("1.0", "42xyz", "5_0", "٥", "0x10", "1e2", "-1", "101", "", "Infinity", "9" * 5000)],
+        + [
+            (bad, None)
+            for bad in ("1.0", "42xyz", "5_0", "\u0665", "0x10", "1e2", "-1", "101", "", "Infinity", "9" * 5000)
+        ],
     )
     def test_whole_numbers_are_read_from_the_whole_text(self, typed, sent):
         """B149: a required key is never missing from an accepted answer."""
@@ -167,7 +171,7 @@ class TestNumbers:
     def test_no_digit_of_a_fraction_is_lost(self, typed):
         assert content(one({"type": "number"}), q0f0=typed) == f'{{"x": {typed}}}'
 
-    @pytest.mark.parametrize("typed", ["1e400", "-1e400", "NaN", "1,5", "1_0", "--1", ".", "1e", "٣.٥"])
+    @pytest.mark.parametrize("typed", ["1e400", "-1e400", "NaN", "1,5", "1_0", "--1", ".", "1e", "\u0663.\u0665"])
     def test_what_is_no_number_is_refused(self, typed):
         assert errors(one({"type": "number"}), q0f0=typed)
 

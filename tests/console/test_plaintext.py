@@ -51,7 +51,7 @@ def test_pretty_json_keeps_every_token():
     ]
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b"nonsense", b"{}{}", b'{"a" 1}', b"[" * 500, b"\xff", b'{1:2}'])
+@pytest.mark.parametrize("raw", [b"", b"{", b"nonsense", b"{}{}", b'{"a" 1}', b"[" * 500, b"\xff", b"{1:2}"])
 def test_what_is_no_json_is_shown_as_it_is(raw):
     assert plaintext.pretty(raw) == plaintext.visible(raw.decode("utf-8", "replace"))
 
@@ -73,9 +73,15 @@ def test_reading_keeps_digits_and_refuses_what_is_ambiguous():
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(st.characters(exclude_categories=["Cs"]))
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(st.characters(exclude_categories=["Cs"]))
     | st.decimals(allow_nan=False, allow_infinity=False),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 

@@ -162,7 +162,9 @@ class TestThePage:
 
 class TestDifferences:
     def test_the_previous_round_of_the_operation(self, ada):
-        operation = make.asking(make.question("Which range?", {"type": "object", "properties": {"r": {"type": "string"}}}))
+        operation = make.asking(
+            make.question("Which range?", {"type": "object", "properties": {"r": {"type": "string"}}})
+        )
         answer(ada, operation, q0f0="all", comment="keep it small")
         make.deliver(operation)
         make.resume(operation)
@@ -499,7 +501,9 @@ class TestTheSeal:
         assert b"made for another person" in page.content
         assert held(operation) is None
 
-    @pytest.mark.parametrize("broken", [{"round_token": ""}, {"round_token": "x:y:z"}, {"form_id": "7"}, {"form_id": ""}])
+    @pytest.mark.parametrize(
+        "broken", [{"round_token": ""}, {"round_token": "x:y:z"}, {"form_id": "7"}, {"form_id": ""}]
+    )
     def test_a_form_without_its_seal_is_refused(self, ada, broken):
         operation = make.asking()
 

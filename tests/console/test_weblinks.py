@@ -19,7 +19,7 @@ from console import weblinks
         "https://shop.example/\u202e",
         "https://shop.example/ x",
         "https://shop.exa\nmple/",
-        "https://аpple.example/",
+        "https://\u0430pple.example/",
         "https://shop.example:99999/",
         "https:///x",
         "https://[::1",
