@@ -108,12 +108,12 @@ from operations.ledger.submission import (
 from operations.models import EffectStatus
 
 __all__ = [
-    "EffectStatus",
     "EXECUTOR",
     "AlreadyFinished",
     "ArgumentsRefused",
     "CannotExtend",
     "EffectDecided",
+    "EffectStatus",
     "Facts",
     "FactsDiffer",
     "GivenReply",

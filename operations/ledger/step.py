@@ -245,7 +245,8 @@ class Step:
         )
 
     def retire(self) -> None:
-        """Nobody needs to look any more."""
+        """Nobody needs to look any more. The look number stays, or an old claim would fit again (P4)."""
+        self.set(look=self.row.look)
         self.write("DELETE FROM due WHERE operation_id = %s", [self.row.id])
 
     def refuse(self, error: StepError) -> None:

@@ -22,6 +22,7 @@ from operations.machine import (
     BEFORE_TASK,
     FINAL,
     Event,
+    IllegalStep,
     NotFound,
     Outcome,
     Reason,
@@ -321,11 +322,12 @@ def submit_answered(
     """Apply the server's answer to a submit.
 
     An answer under an old ticket decides nothing, but the id in it is the only one there is: it
-    is bound all the same, and the executor now in charge looks at it (P6). Then StaleStep is raised.
+    is bound all the same, and the executor now in charge looks at it (P6). Then StaleStep is raised,
+    or IllegalStep where the operation has ended.
     """
     try:
         return looks.saw(operation, ticket=ticket, seen=seen, next_at=next_at, now=now)
-    except StaleStep:
+    except (StaleStep, IllegalStep):
         if not isinstance(seen, Absent) and seen.task is not None:
             _bind_late(operation, seen.task, next_at=next_at, now=now)
         raise
