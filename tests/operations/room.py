@@ -7,6 +7,7 @@ import threading
 import uuid
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from django.db import OperationalError, connection
 
 from adapters import strictjson
@@ -27,7 +28,7 @@ from adapters.contract import (
     Working,
 )
 from operations import ledger
-from operations.machine import Reason, State
+from operations.machine import Reason, StaleStep, State
 from operations.models import Answer, EffectRecord, Evidence, Journal, Outbox, Permit, Receipt, Round
 
 NOON = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
@@ -181,6 +182,13 @@ class Room:
     def answer_submit(self, operation, observed, **named):
         permit = self.permit(operation)
         return self.step(ledger.submit_answered, operation, permit=permit, seen=observed, next_at=self.later(), **named)
+
+    def comes_late(self, operation, observed, *, permit, ticket):
+        """The answer to a submit comes when its ticket no longer fits."""
+        with pytest.raises(StaleStep):
+            self.step(
+                ledger.submit_answered, operation, permit=permit, seen=observed, next_at=self.later(), ticket=ticket
+            )
 
     def saw(self, operation, observed, **named):
         return self.step(ledger.saw, operation, **({"seen": observed, "next_at": self.later()} | named))
