@@ -1,5 +1,6 @@
 """The Content-Security-Policy header."""
 
+from asgiref.sync import async_to_sync, iscoroutinefunction
 from django.http import HttpResponse
 
 from console.csp import ContentSecurityPolicyMiddleware
@@ -23,3 +24,16 @@ def test_an_answer_keeps_the_stricter_policy_that_it_brought(rf):
     answer = ContentSecurityPolicyMiddleware(sandboxed)(rf.get("/"))
 
     assert answer.headers["Content-Security-Policy"] == "sandbox"
+
+
+def test_a_chain_of_coroutines_stays_one(rf):
+    """A middleware that is only synchronous would cost every waiting request a thread."""
+
+    async def waiting(request):
+        return HttpResponse("ok")
+
+    middleware = ContentSecurityPolicyMiddleware(waiting)
+
+    assert iscoroutinefunction(middleware)
+    answer = async_to_sync(middleware)(rf.get("/"))
+    assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
