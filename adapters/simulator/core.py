@@ -1,69 +1,26 @@
-"""A simulated MCP 2025-11-25 tool server: one message in, one reply out.
-
-Pure and deterministic: the clock and the chance are arguments, and a reply only *says* what should
-happen on the wire (`drop`, `truncate`, `delay_s`); `face` makes it so. The truth is written before
-any fault can bend the answer.
-"""
+"""A simulated MCP 2025-11-25 tool server: one message in, one reply out."""
 
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from adapters.contract import Json
 from adapters.simulator import truth
+from adapters.simulator.engine import Engine, Reply, RpcError, Stream
+from adapters.simulator.messages import KEY_META, Message, submission_key_of
+from adapters.simulator.messages import as_object as _object
+from adapters.simulator.messages import error as _error
+from adapters.simulator.messages import result as _result
 from adapters.simulator.scenario import CancelStyle, Fault, FaultKind, QuestionStyle, Scenario
 from adapters.simulator.scripts import Answer, Ask, Crash, Tool
 from adapters.simulator.task import Task, result_of
 
+__all__ = ["KEY_META", "PROTOCOL_VERSION", "RELATED_TASK", "Message", "Reply", "Stream", "ToolServer"]
+
 PROTOCOL_VERSION = "2025-11-25"
-KEY_META = "dev.longcall/submission-key"
 RELATED_TASK = "io.modelcontextprotocol/related-task"
-
-Message = dict[str, Json]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """What should happen on the wire. No message and no stream: a bare status."""
-
-    status: int = 200
-    headers: tuple[tuple[str, str], ...] = ()
-    message: Message | None = None
-    stream: Stream | None = None
-    delay_s: float = 0.0
-    drop: bool = False
-    truncate: bool = False
-
-
-@dataclass(slots=True, kw_only=True)
-class Stream:
-    """An answer that is not there yet. `take` gives what can be sent by now."""
-
-    server: ToolServer
-    task: Task
-    request_id: Json
-    inline: bool
-    finished: bool = False
-    sent_question: int = 0
-    """The number of the last question that this stream carried."""
-
-    def take(self) -> list[Message]:
-        """Take the messages that are due. Sets `finished` with the last one."""
-        return self.server.take(self)
-
-    def leave(self) -> None:
-        """Say that nobody reads this stream any more."""
-        self.server.leave(self)
-
-
-class _RpcError(Exception):
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
 
 
 @dataclass(slots=True)
@@ -72,11 +29,8 @@ class _Session:
     questions: int = 0
 
 
-class ToolServer:
-    """One server with its tasks, its sessions and its truth.
-
-    `clock` gives seconds since 1970. `chance` is asked only by faults with a probability below one.
-    """
+class ToolServer(Engine):
+    """One server with its tasks, its sessions and its truth."""
 
     def __init__(
         self,
@@ -85,34 +39,21 @@ class ToolServer:
         clock: Callable[[], float],
         chance: random.Random | None = None,
     ) -> None:
-        self.scenario = scenario
-        self.truth = truth.Truth()
-        self._clock = clock
-        self._chance = chance or random.Random(0)  # noqa: S311 - faults, not secrets
+        super().__init__(scenario, clock=clock, chance=chance)
         self._sessions: dict[str, _Session] = {}
-        self._tasks: dict[str, Task] = {}
-        self._moving: list[Task] = []
-        self._streams: list[Stream] = []
-        self._passed: Counter[int] = Counter()
-        self._struck: Counter[int] = Counter()
-        self._said: dict[str, Message] = {}
+
+    def post(self, message: Message, headers: Mapping[str, str]) -> Reply:
+        """Take one JSON-RPC message that was POSTed."""
+        return self.receive(message, session=headers.get("mcp-session-id"))
 
     def receive(self, message: Message, *, session: str | None) -> Reply:
         """Take one JSON-RPC message that was POSTed under this session id."""
-        now = self._clock()
-        self._advance(now)
-        method = message.get("method")
-        name = method if isinstance(method, str) else "answer"
-        self.truth.arrivals.append(truth.Arrival(at=now, method=name, session=session))
-        fault = self._strike(name)
-        if fault is not None and (early := self._refuse(fault, message, session)) is not None:
-            return early
-        if (lost := self._check_session(name, session)) is not None:
-            return lost
-        if fault is not None and fault.kind is FaultKind.FINISHES_FIRST:
-            self._finish_named(message, now)
-        reply = self._act(name, message, session, now)
-        return self._bend(reply, fault, name) if fault is not None else self._remember(reply, name)
+        return self._serve(message, session, lambda name: self._check_session(name, session))
+
+    def delete(self, headers: Mapping[str, str]) -> Reply:
+        """End a session."""
+        self.forget_session(headers.get("mcp-session-id", ""))
+        return Reply()
 
     def take(self, stream: Stream) -> list[Message]:
         """Take what a waiting stream may send now (see `Stream.take`)."""
@@ -124,11 +65,11 @@ class ToolServer:
         if task.is_over or task.outcome is not None:
             self._close(stream)
             return [self._final(stream)]
-        if task.asked is None or stream.sent_question == task.asked_times:
+        if task.asked is None or stream.sent_question == task.asked_number:
             return []
         if not self._may_deliver(task, stream):
             return []
-        stream.sent_question = task.asked_times
+        stream.sent_question = task.asked_number
         if self.scenario.closes_stream_after_question:
             self._close(stream)
         return [self._question(task, task.asked)]
@@ -142,54 +83,10 @@ class ToolServer:
         """Lose a session; its tasks run on."""
         self._sessions.pop(session, None)
 
-    # Faults ---------------------------------------------------------------------------------------
-
-    def _strike(self, method: str) -> Fault | None:
-        for number, fault in enumerate(self.scenario.faults):
-            if fault.on != method or self._struck[number] >= fault.times:
-                continue
-            self._passed[number] += 1
-            if self._passed[number] <= fault.skip:
-                continue
-            if fault.chance >= 1.0 or self._chance.random() < fault.chance:
-                self._struck[number] += 1
-                return fault
-        return None
-
     def _refuse(self, fault: Fault, message: Message, session: str | None) -> Reply | None:
-        """Answer for the faults in which the server does nothing."""
-        if fault.kind is FaultKind.REQUEST_LOST:
-            return Reply(drop=True)
-        if fault.kind is FaultKind.HTTP_STATUS:
-            wait = (("retry-after", fault.retry_after),) if fault.retry_after else ()
-            return Reply(status=fault.status, headers=wait)
-        if fault.kind is FaultKind.RPC_ERROR:
-            return Reply(message=_error(message.get("id"), fault.code, "refused by a fault"))
         if fault.kind is FaultKind.SESSION_LOST and session is not None:
             self.forget_session(session)
-        return None
-
-    def _bend(self, reply: Reply, fault: Fault, method: str) -> Reply:
-        """Spoil the answer of a request that was carried out."""
-        kind = fault.kind
-        if kind is FaultKind.ANSWER_LOST:
-            return Reply(drop=True)
-        if kind is FaultKind.ANSWER_TRUNCATED:
-            return replace(reply, truncate=True)
-        if kind is FaultKind.ANSWER_DELAYED:
-            return replace(reply, delay_s=fault.seconds / self.scenario.speed)
-        if kind is FaultKind.ANSWER_REPEATED and method in self._said and reply.message:
-            return replace(reply, message=self._said[method] | {"id": reply.message.get("id")})
-        if kind is FaultKind.STATUS_WORD:
-            return replace(reply, message=_with_task_member(reply.message, "status", fault.word))
-        if kind is FaultKind.TASK_ID:
-            return replace(reply, message=_with_task_member(reply.message, "taskId", fault.word))
-        return reply
-
-    def _remember(self, reply: Reply, method: str) -> Reply:
-        if reply.message is not None:
-            self._said[method] = reply.message
-        return reply
+        return super()._refuse(fault, message, session)
 
     # Verbs ----------------------------------------------------------------------------------------
 
@@ -210,8 +107,8 @@ class ToolServer:
         request_id = message["id"]
         try:
             return self._dispatch(name, message, session, now)
-        except _RpcError as error:
-            return Reply(message=_error(request_id, error.code, error.message))
+        except RpcError as error:
+            return self._refusal(request_id, error)
 
     def _dispatch(self, name: str, message: Message, session: str | None, now: float) -> Reply:
         params, request_id = _object(message.get("params")), message["id"]
@@ -233,7 +130,7 @@ class ToolServer:
             return Reply(message=_result(request_id, self._cancel(self._find_task(message, session), now)))
         if name == "tasks/list" and scenario.lists_tasks:
             return Reply(message=_result(request_id, self._list_tasks(session)))
-        raise _RpcError(-32601, "Method not found")
+        raise RpcError(-32601, "Method not found")
 
     def _initialize(self, request_id: Json) -> Reply:
         headers: tuple[tuple[str, str], ...] = ()
@@ -262,7 +159,7 @@ class ToolServer:
     def _list_tools(self, params: Message) -> Message:
         cursor = params.get("cursor", "0")
         if not isinstance(cursor, str) or not cursor.isdecimal():
-            raise _RpcError(-32602, "Invalid cursor")
+            raise RpcError(-32602, "Invalid cursor")
         start, size = int(cursor), self.scenario.tools_per_page
         shown: list[Json] = [_descriptor(tool) for tool in self.scenario.tools[start : start + size]]
         more = start + size < len(self.scenario.tools)
@@ -271,10 +168,10 @@ class ToolServer:
     def _call(self, params: Message, request_id: Json, session: str | None, now: float) -> Reply:
         tool = next((tool for tool in self.scenario.tools if tool.name == params.get("name")), None)
         if tool is None:
-            raise _RpcError(-32602, f"Unknown tool: {params.get('name')}")
+            raise RpcError(-32602, f"Unknown tool: {params.get('name')}")
         as_task = self.scenario.declares_tasks and "task" in params
         if as_task and tool.task_support == "forbidden":
-            raise _RpcError(-32601, f"Tool {tool.name} cannot be called as a task")
+            raise RpcError(-32601, f"Tool {tool.name} cannot be called as a task")
         if tool.task_support == "required" and not as_task:
             # What every SDK does, although the specification wants an error.
             words = "This tool requires task-augmented invocation"
@@ -288,11 +185,10 @@ class ToolServer:
     def _start(self, tool: Tool, params: Message, session: str | None, now: float, *, as_task: bool) -> Task:
         task_id = (self.scenario.reuse_task_id or self._mint("task")) if as_task else ""
         shown_id = task_id or None
-        key = _object(params.get("_meta")).get(KEY_META)
         self.truth.created.append(
             truth.Created(
                 at=now,
-                submission_key=key if isinstance(key, str) else None,
+                submission_key=submission_key_of(params),
                 tool=tool.name,
                 task_id=shown_id,
                 session=session,
@@ -335,10 +231,6 @@ class ToolServer:
         self._streams.append(stream)
         return Reply(stream=stream)
 
-    def _close(self, stream: Stream) -> None:
-        stream.finished = True
-        self._streams = [other for other in self._streams if other is not stream]
-
     def _cancel_request(self, request_id: Json, session: str | None) -> None:
         for stream in list(self._streams):
             if stream.request_id == request_id and stream.task.session == session:
@@ -358,12 +250,14 @@ class ToolServer:
     def _cancel(self, task: Task, now: float) -> Message:
         style, won = self.scenario.cancel, False
         try:
-            if style is CancelStyle.IGNORES:
+            if style is CancelStyle.LATE and not task.is_over:
+                self._cancel_later(task, now)
+            if style in {CancelStyle.IGNORES, CancelStyle.LATE}:
                 return task.facts(self.scenario.poll_ms)
             if style is CancelStyle.LIES and task.is_over:
                 return task.facts(self.scenario.poll_ms) | {"status": "cancelled"}
             if task.is_over:
-                raise _RpcError(-32602, f"Cannot cancel task in terminal state '{task.status}'")
+                raise RpcError(-32602, f"Cannot cancel task in terminal state '{task.status}'")
             won = True
             task.cancel(now, works_on=self.scenario.works_on_after_cancel)
             return task.facts(self.scenario.poll_ms)
@@ -436,25 +330,11 @@ class ToolServer:
         task = self._tasks.get(task_id) if isinstance(task_id, str) else None
         # Both official SDKs show a task only to the session that made it.
         if task is None or (self.scenario.sessions and task.session != session):
-            raise _RpcError(-32602, "Task not found")
+            raise RpcError(-32602, "Task not found")
         # An expired task is out of sight; its work goes on (`_moving` still holds it).
         if task.is_expired(self._clock()):
-            raise _RpcError(-32602, "Task has expired")
+            raise RpcError(-32602, "Task has expired")
         return task
-
-    def _finish_named(self, message: Message, now: float) -> None:
-        task_id = _object(message.get("params")).get("taskId")
-        if isinstance(task_id, str) and task_id in self._tasks:
-            self._tasks[task_id].finish(now)
-
-    def _advance(self, now: float) -> None:
-        for task in self._moving:
-            task.advance(now)
-        self._moving = [task for task in self._moving if task.can_move or task.asked is not None]
-
-    def _mint(self, what: str) -> str:
-        # From chance, not counted: a server that was restarted must not hand out old ids again.
-        return f"{self.scenario.name}-{what}-{self._chance.getrandbits(64):016x}"
 
 
 def _descriptor(tool: Tool) -> Message:
@@ -468,26 +348,6 @@ def _descriptor(tool: Tool) -> Message:
     if tool.output_schema is not None:
         told["outputSchema"] = dict(tool.output_schema)
     return told
-
-
-def _with_task_member(message: Message | None, member: str, word: str) -> Message | None:
-    if message is None or not isinstance(result := message.get("result"), dict):
-        return message
-    if isinstance(task := result.get("task"), dict):
-        return message | {"result": result | {"task": task | {member: word}}}
-    return message | {"result": result | {member: word}}
-
-
-def _object(value: Json) -> Message:
-    return value if isinstance(value, dict) else {}
-
-
-def _result(request_id: Json, result: Message) -> Message:
-    return {"jsonrpc": "2.0", "id": request_id, "result": result}
-
-
-def _error(request_id: Json, code: int, words: str) -> Message:
-    return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": words}}
 
 
 def _text_error(words: str) -> Message:

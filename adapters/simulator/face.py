@@ -1,7 +1,8 @@
 """Simulated servers behind HTTP: one ASGI application, one path per server.
 
-`POST <path>` is the server's MCP endpoint, `DELETE <path>` ends a session, `GET <path>` is answered
-405 (no standing stream), and `GET /truth` shows what really happened, as JSON by path.
+`POST <path>` is the server's MCP endpoint, `DELETE <path>` ends a session where the server has
+sessions, `GET <path>` is answered 405 (no standing stream), and `GET /truth` shows what really
+happened, as JSON by path.
 
 A lost answer needs a broken connection, which plain ASGI cannot ask for. The face sends a head that
 promises a body and then leaves: uvicorn closes the connection. Under `inprocess` it breaks before
@@ -16,7 +17,8 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from http import HTTPStatus
 from typing import Any, TypeAlias
 
-from adapters.simulator.core import Message, Reply, Stream, ToolServer
+from adapters.simulator.engine import Engine, Reply, Stream
+from adapters.simulator.messages import Message
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -37,7 +39,7 @@ class ToolServersApp:
 
     def __init__(
         self,
-        servers: Mapping[str, ToolServer],
+        servers: Mapping[str, Engine],
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         tick_s: float = 0.05,
@@ -58,20 +60,19 @@ class ToolServersApp:
         elif scope["method"] == "POST":
             await self._post(server, scope, receive, send)
         elif scope["method"] == "DELETE":
-            server.forget_session(_session(scope) or "")
-            await _send_whole(send, 200, (), b"")
+            await _send_reply(server.delete(_headers(scope)), send, plain=True)
         else:
-            await _send_whole(send, 405, (("allow", "POST, DELETE"),), b"")
+            await _send_whole(send, 405, (("allow", "POST"),), b"")
 
     def _truths(self) -> dict[str, Any]:
         return {path: server.truth.as_json() for path, server in self.servers.items()}
 
-    async def _post(self, server: ToolServer, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _post(self, server: Engine, scope: Scope, receive: Receive, send: Send) -> None:
         message = _parse(await _read(receive))
         if message is None:
             await _send_json(send, 400, _parse_error())
             return
-        reply = server.receive(message, session=_session(scope))
+        reply = server.post(message, _headers(scope))
         if reply.delay_s:
             await self._sleep(reply.delay_s)
         if reply.drop:
@@ -178,8 +179,5 @@ def _parse_error() -> Message:
     return {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}}
 
 
-def _session(scope: Scope) -> str | None:
-    for name, value in scope["headers"]:
-        if name.lower() == b"mcp-session-id":
-            return str(value.decode("latin-1"))
-    return None
+def _headers(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}

@@ -16,6 +16,9 @@ F9     `Fault(on="tasks/get", kind=FaultKind.RPC_ERROR, code=-32602)`, `Scenario
        `FaultKind.HTTP_STATUS` with 404
 F10    `Fault(on="tasks/get", kind=FaultKind.HTTP_STATUS, status=429, retry_after="2")`
 =====  ==================================================================================
+
+The same scenario can be given to a server of either contract. What one of them does not have, such
+as a session, its knobs do not change.
 """
 
 from __future__ import annotations
@@ -81,6 +84,8 @@ class CancelStyle(enum.Enum):
     """Answers with the unchanged task."""
     REFUSES = "refuses"
     """Does not declare cancel and answers -32601."""
+    LATE = "late"
+    """Answers with the unchanged task; cancelled `cancel_after_s` later, unless it ended before."""
 
 
 class QuestionStyle(enum.Enum):
@@ -112,6 +117,7 @@ class Scenario:
     declares_tasks: bool = True
     lists_tasks: bool = True
     cancel: CancelStyle = CancelStyle.HONEST
+    cancel_after_s: float = 1.5
     works_on_after_cancel: bool = False
     """The script runs to its end after a won cancel, effects and all."""
     questions: QuestionStyle = QuestionStyle.ONCE
@@ -125,3 +131,11 @@ class Scenario:
     """A dropped `tasks/result` stream stays first in line and takes the next question with it, until
     its request is cancelled: what the official Python SDK does."""
     tools_per_page: int = 50
+    asks_before_task: bool = False
+    """2026-07-28: the questions a tool begins with are asked before its task exists."""
+    answered_listed_s: float = 0.0
+    """2026-07-28: how long an answered question is still listed (its server is eventually consistent)."""
+    reuses_keys: bool = False
+    """2026-07-28: every round has the same key, whatever it asks."""
+    errors_as_200: bool = False
+    """2026-07-28: errors of a method come with HTTP 200, as from the TypeScript SDK, not with 400 or 404."""

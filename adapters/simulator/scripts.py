@@ -39,6 +39,8 @@ class Ask:
     schema: Mapping[str, Json] = field(default_factory=dict)
     url: str = ""
     """Set: the question wants a visit to this page, and has no schema."""
+    also: tuple[Ask, ...] = ()
+    """More questions of the same round. Where a server can ask only one at a time, they follow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,8 @@ class Answer:
 
     action: str
     content: Mapping[str, Json]
+    others: tuple[Answer, ...] = ()
+    """What came back for each of `Ask.also`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
