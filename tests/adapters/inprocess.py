@@ -8,18 +8,20 @@ assertion there, not a broken connection.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, MutableMapping
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from typing import Any, TypeAlias
 
 import httpx
 
-from adapters.simulator.face import DROP_EXTENSION, Receive, Scope, Send, ToolServersApp
+from adapters.simulator.face import DROP_EXTENSION, Receive, Scope, Send
+
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class InProcessTransport(httpx.AsyncBaseTransport):
     """Calls `app`. Each request is one asyncio task of the running loop, ended with its answer."""
 
-    def __init__(self, app: ToolServersApp) -> None:
+    def __init__(self, app: App) -> None:
         self._app = app
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -43,7 +45,7 @@ class _Exchange(httpx.AsyncByteStream):
         self._closed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, app: ToolServersApp, scope: Scope) -> None:
+    def start(self, app: App, scope: Scope) -> None:
         self._task = asyncio.create_task(self._run(app, scope, self._receive, self._events.put))
 
     async def next_event(self) -> MutableMapping[str, Any]:
@@ -68,7 +70,7 @@ class _Exchange(httpx.AsyncByteStream):
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _run(self, app: ToolServersApp, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _run(self, app: App, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await app(scope, receive, send)
         finally:
@@ -88,6 +90,7 @@ def _scope(request: httpx.Request) -> Scope:
         "type": "http",
         "method": request.method,
         "path": request.url.path,
+        "query_string": request.url.query,
         "headers": request.headers.raw,
         "extensions": {DROP_EXTENSION: {}},
     }
