@@ -1,5 +1,6 @@
 """Run the tool servers of the demo."""
 
+import os
 import random
 import time
 from typing import Any
@@ -17,7 +18,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
         parser.add_argument("--port", type=int, default=8765, help="port to listen on (8765)")
-        parser.add_argument("--speed", type=float, default=1.0, help="how many times faster the tools work (1)")
+        speed = os.environ.get("LONGCALL_DEMO_SPEED", "1")
+        parser.add_argument("--speed", type=float, default=speed, help="how many times faster the tools work (1)")
 
     def handle(self, *, host: str, port: int, speed: float, **options: Any) -> None:
         if speed <= 0:
