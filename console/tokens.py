@@ -7,12 +7,12 @@ import hmac
 import secrets
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from django.db import transaction
 from django.db.models import Q
 
 from console.models import ApiClient, ApiToken, Scope
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection
