@@ -110,7 +110,8 @@ def _fields(questions: Sequence[RoundQuestion]) -> list[tuple[str, str]]:
 
 
 def _field_in_words(part: parts.Part) -> str:
-    facts = [str(part.label), part.limits, _("required") if part.required else _("may be left out")]
+    limits = _("yes or no") if isinstance(part, parts.YesNo) else part.limits
+    facts = [str(part.label), limits, _("required") if part.required else _("may be left out")]
     if isinstance(part, parts.OneOf):
         facts.append(" | ".join(option.title for option in part.options))
     return ", ".join(fact for fact in facts if fact)

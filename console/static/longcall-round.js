@@ -43,7 +43,7 @@
   const react = () => {
     const state = document.getElementById("round-state");
     const closed = state && state.dataset.open !== "yes";
-    for (const button of form.querySelectorAll(".actbar button")) button.hidden = closed;
+    for (const part of form.querySelectorAll(".actbar button, .actbar .note")) part.hidden = closed;
     const gone = document.getElementById("closed-note");
     if (gone) gone.hidden = !closed;
   };

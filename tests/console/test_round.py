@@ -587,6 +587,8 @@ class TestRights:
         page = answer(strict, operation, sealed=hidden(ada, operation), q0f0="true")
 
         assert page.status_code == 403
+        assert b"Nothing was sent" in page.content
+        assert address(operation) in page.content.decode()
         assert held(operation) is None
 
 
