@@ -203,7 +203,8 @@ _VERDICTS: Mapping[State, Callable[[Dossier, datetime], Verdict]] = MappingProxy
 
 def actions(op: Dossier, *, actor: Actor, promises: Promises | None) -> list[Can]:
     """List what this person can do now; what is not possible stays in the list with its reason."""
-    return [_look(op, actor), _answer(op, actor), _cancel(op, actor, promises), _reconcile(op, actor)]
+    always = [_look(op, actor), _answer(op, actor), _cancel(op, actor, promises), _reconcile(op, actor)]
+    return [_read_receipt(op), *always] if op.is_final else always
 
 
 def needs_role(actor: Actor, deed: Deed) -> str:
@@ -212,6 +213,17 @@ def needs_role(actor: Actor, deed: Deed) -> str:
         return ""
     roles = " / ".join(sorted(role.value for role in MATRIX[deed]))
     return _("Needs the role %(roles)s.") % {"roles": roles}
+
+
+def _read_receipt(op: Dossier) -> Can:
+    return Can(
+        key="receipt",
+        icon="doc",
+        word=_("Read the receipt"),
+        says=_("The one terminal record of this call node, with its result and how far its delivery has come."),
+        address=reverse("operation", args=[op.id]) + "?tab=receipt#tabs",
+        possible=True,
+    )
 
 
 def _look(op: Dossier, actor: Actor) -> Can:
