@@ -327,8 +327,8 @@ def audited(operation: str, *, seen: Observation | None, result: bytes | None, t
 
 def bound_elsewhere(operation: str, task: TaskFacts | None) -> str | None:
     """Return the other operation that this task id already belongs to (P8)."""
-    if task is None:
-        return None
+    if task is None or strictjson.printable(task.task_id) != task.task_id:
+        return None  # what cannot be stored is bound to nobody
     with connection.cursor() as cursor:
         cursor.execute(
             """SELECT other.id::text FROM operation mine JOIN operation other
