@@ -329,7 +329,7 @@ _PEOPLE = (
         sql="""SELECT o.id AS operation_id,
                 'answer to round ' || r.number || ' is ' || a.delivery || ' in ' || o.state AS what
             FROM answer a JOIN input_round r ON r.id = a.round_id JOIN operation o ON o.id = r.operation_id
-            WHERE a.delivery IN ('STORED', 'PERMITTED') AND :of(r.operation_id)
+            WHERE a.delivery = 'STORED' AND :of(r.operation_id)
                 AND (o.state <> 'INPUT_REQUIRED' OR r.number <> o.round)""",
     ),
     Invariant(
