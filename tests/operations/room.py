@@ -169,9 +169,13 @@ class Room:
 
     def submit(self, **named):
         operation = ledger.submit(self.call(**named), now=self.now).operation
-        with connection.cursor() as cursor:  # as a claim does: the wish for a first drive is fulfilled
-            cursor.execute("UPDATE due SET urgent = false WHERE operation_id = %s", [operation])
+        self._grant(operation)
         return operation
+
+    def _grant(self, operation):
+        """As a claim does: the wish for a drive is fulfilled."""
+        with connection.cursor() as cursor:
+            cursor.execute("UPDATE due SET urgent = false WHERE operation_id = %s", [operation])
 
     def step(self, function, operation, **named):
         """One ledger step under a ticket that fits, unless the test brings its own."""
@@ -221,6 +225,7 @@ class Room:
         operation = self.submit()
         getattr(self, f"_to_{state.value.lower()}")(operation)
         assert self.row(operation).state is state
+        self._grant(operation)
         return operation
 
     def _to_submitting(self, operation):
