@@ -250,7 +250,9 @@ def cancel(request: PersonRequest, number: uuid.UUID) -> HttpResponse:
 
 
 _PRESSED = {
-    ledger.Press.REQUESTED: lazy("Your request is recorded and goes to the server now. This page shows what becomes of it."),
+    ledger.Press.REQUESTED: lazy(
+        "Your request is recorded and goes to the server now. This page shows what comes of it."
+    ),
     ledger.Press.INTENT: lazy("Cancel requested. No task is known yet; the first that turns up will be cancelled."),
     ledger.Press.CLOSED_UNSENT: lazy("Cancelled: nothing had been sent, and nothing will be."),
     ledger.Press.NO_CANCEL: lazy("Recorded, but this server cannot cancel. The work goes on, and so does our looking."),

@@ -337,6 +337,11 @@ class RoundRow:
     sent_at: datetime | None
     used_at: datetime | None
 
+    @property
+    def time_s(self) -> float:
+        """How long the round may be answered, in seconds."""
+        return (self.deadline_at - self.opened_at).total_seconds()
+
 
 def rounds(operation: uuid.UUID, *, limit: int = PAGE) -> tuple[RoundRow, ...]:
     """Return the newest rounds of an operation, oldest of them first. 1 query."""
