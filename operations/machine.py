@@ -307,6 +307,11 @@ class Standing:
         """True: provably, nothing of this call can exist at the server."""
         return self.sends == self.sends_disproved
 
+    @property
+    def nothing_exists(self) -> bool:
+        """Nothing was sent, and no task has turned up after all (L5)."""
+        return self.nothing_sent and self.task_id is None
+
 
 class StepError(Exception):
     """Abstract: a step that changed nothing but its journal row."""

@@ -85,7 +85,7 @@ def _needs_second(verdict: Verdict, case: Case) -> bool:
         # A repairable refusal of the very first send is no risk; an absence that was looked up is (X2).
         return not case.deduplicates and case.row.reason == Reason.PROVED_ABSENT
     if verdict is Verdict.GAVE_UP:
-        return case.has_effects and not case.row.nothing_sent
+        return case.has_effects and not case.row.nothing_exists
     return verdict is Verdict.ESTABLISHED_OUTSIDE
 
 
@@ -96,7 +96,7 @@ def _against_found(case: Case) -> str:
 
 
 def _against_never_created(case: Case) -> str:
-    if case.row.state is State.NOT_FOUND_SAFE and case.row.nothing_sent:
+    if case.row.state is State.NOT_FOUND_SAFE and case.row.nothing_exists:
         return ""
     return "Only the server's proof by the submission key shows that nothing was created."
 

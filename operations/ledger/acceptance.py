@@ -102,8 +102,7 @@ def accept_terminal(
 
 def _leaves_doubt(row: Row, outcome: Outcome) -> bool:
     """C6: whether the outcome leaves open what happened outside."""
-    # What was thought absent and turned up after all (L5) has a task: it is not exempt.
-    if row.effect == Effect.NONE or (row.nothing_sent and row.task_id is None):
+    if row.effect == Effect.NONE or row.nothing_exists:
         return False
     if outcome is Outcome.TOOL_ERROR:
         return row.effect_on_error

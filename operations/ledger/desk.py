@@ -15,7 +15,7 @@ from adapters import strictjson
 from adapters.contract import Lookup
 from operations.ledger.acceptance import Facts, accept_terminal
 from operations.ledger.step import LedgerError, Moved, Step, perform, read
-from operations.machine import FINAL, Event, Outcome, StaleStep, StepError
+from operations.machine import FINAL, Event, Outcome, Reason, StaleStep, StepError
 from operations.models import Effect, EffectStatus
 from operations.verdicts import Case, Option, Verdict, option, options
 
@@ -131,13 +131,14 @@ def confirm(proposal: str, *, by: str, now: datetime) -> Moved:
     def both(step: Step) -> None:
         if by == ruling.by:
             raise NeedsSecondPerson("the person who proposed a verdict cannot confirm it")
+        _still_open(proposal)
         step.write(
             "UPDATE verdict_proposal SET confirmed = true, decided_by = %s, decided_at = %s WHERE id = %s",
             [by, now, proposal],
         )
 
     together = replace(ruling, by=f"{ruling.by} and {by}")
-    return _carry_out(operation, _case(operation), together, now=now, first=both)
+    return _carry_out(operation, _case(operation), together, now=now, confirmed=both)
 
 
 def _proposal(proposal: str) -> tuple[str, _Ruling]:
@@ -156,11 +157,20 @@ def _proposal(proposal: str) -> tuple[str, _Ruling]:
     )
 
 
+def _still_open(proposal: str) -> None:
+    """Ask again under the operation's lock: a confirmation and a withdrawal may come at once."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT confirmed IS NULL FROM verdict_proposal WHERE id = %s", [proposal])
+        if not cursor.fetchone()[0]:
+            raise NotAllowedByEvidence("Somebody has decided this proposal meanwhile.")
+
+
 def withdraw(proposal: str, *, by: str, now: datetime) -> Moved:
     """Take a proposed verdict back, or refuse it as somebody else."""
     operation, ruling = _proposal(proposal)
 
     def change(step: Step) -> None:
+        _still_open(proposal)
         step.note("VERDICT_WITHDRAWN", detail={"verdict": ruling.verdict.value})
         step.write(
             "UPDATE verdict_proposal SET confirmed = false, decided_by = %s, decided_at = %s WHERE id = %s",
@@ -186,14 +196,18 @@ def _carry_out(
     ruling: _Ruling,
     *,
     now: datetime,
-    first: Callable[[Step], None] = lambda _step: None,
+    confirmed: Callable[[Step], None] | None = None,
 ) -> Moved:
     def change(step: Step) -> None:
         _unmoved(step, ruling.seen_version)
-        against = option(ruling.verdict, replace(case, row=step.row)).against
-        if against:
-            raise NotAllowedByEvidence(against)
-        first(step)
+        found = option(ruling.verdict, replace(case, row=step.row))
+        if found.against:
+            raise NotAllowedByEvidence(found.against)
+        if confirmed is not None:
+            confirmed(step)
+        elif found.second_person:
+            # The row has moved between the reading of the case and this lock.
+            raise NeedsSecondPerson("this verdict has come to need a second person")
         said = {"verdict": ruling.verdict.value, "by": ruling.by, "reason": ruling.reason, **ruling.content}
         step.keep_raw(
             kind="verdict",
@@ -218,7 +232,9 @@ def _found(step: Step, _reason: str, content: Mapping[str, str]) -> None:
         )
         if other := cursor.fetchone():
             raise NotAllowedByEvidence(f"that task belongs to operation {other[0]} (P8)")
-    step.note("TASK_BOUND", detail={"task_id": task_id}, task_id=task_id)
+    # A clash is settled by it: the task that this call made is another (P8).
+    reason = Reason.SUBMIT_LOST if step.row.reason == Reason.ID_CLASH else step.row.reason
+    step.note("TASK_BOUND", detail={"task_id": task_id}, task_id=task_id, reason=reason)
     step.wake()
 
 
