@@ -48,7 +48,9 @@ def inspect(raw: bytes, *, schema: object, is_error: bool, named: str | None, ta
     if named is not None and named != task_id:
         findings.append("the result names another task than the one it was fetched for")
     findings += _texts(value)
-    if not is_error:
+    if not is_error and _is_typed(value):
+        findings += [f"the response, {found}" for found in violations(schema, value)] if schema is not None else []
+    elif not is_error:
         findings += _shape(value)
         if schema is not None:
             findings += _structured(value, schema)
@@ -79,12 +81,22 @@ def _sentence(error: ValidationError) -> str:
     return f"{place}: {error.message[:300]}"
 
 
+def _is_typed(value: Json) -> bool:
+    """Whether this is a message that names its own type, as the response of an AIP-151 operation.
+
+    Its descriptor's schema is about the whole of it, `@type` included.
+    """
+    return (
+        isinstance(value, dict) and isinstance(value.get("@type"), str) and not isinstance(value.get("content"), list)
+    )
+
+
 def _shape(value: Json) -> list[str]:
     if not isinstance(value, dict):
         return ["the result is not an object"]
     content = value.get("content")
     if not isinstance(content, list):
-        return ["the result has no content list"]
+        return ["the result has neither a content list nor a type of its own"]
     return [
         f"content {place} has the unknown kind {kind!r}"
         for place, item in enumerate(content)

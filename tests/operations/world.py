@@ -61,15 +61,23 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self.jumping.now
 
 
-class World:
-    """One simulated server, registered and negotiated, with a driver over it."""
+def _serve_mcp(scenario, *, clock, chance):
+    server = ToolServer(scenario, clock=clock, chance=chance)
+    return server, ToolServersApp({"/mcp": server}), "/mcp"
 
-    def __init__(self, scenario, *, seed=0, slug="sim", **profile):
+
+class World:
+    """One simulated server, registered and negotiated, with a driver over it.
+
+    `serve` makes the server, and the application that answers for it at a path.
+    """
+
+    def __init__(self, scenario, *, seed=0, slug="sim", version=VERSION, serve=_serve_mcp, **profile):
         self.loop = VirtualLoop()
         self.context = contextvars.copy_context()
-        self.server = ToolServer(scenario, clock=self.loop.time, chance=random.Random(seed))
-        self.app = ToolServersApp({"/mcp": self.server})
+        self.server, self.app, path = serve(scenario, clock=self.loop.time, chance=random.Random(seed))
         self.slug = slug
+        self.version = version
         self.connections = Connections(transport_for=lambda _endpoint: InProcessTransport(self.app))
         self.driver = Driver(
             adapter_for=registry.adapter,
@@ -78,16 +86,16 @@ class World:
             clock=self.now,
             chance=random.Random(seed),
         )
-        ledger.register_protocol(VERSION, release="r1")
-        url = f"http://{slug}.test/mcp"
+        ledger.register_protocol(version, release="r1")
+        url = f"http://{slug}.test{path}"
         ledger.register_server(
-            ledger.NewServer(slug=slug, title=slug, url=url, protocol=VERSION, **({"max_qps": 50} | profile))
+            ledger.NewServer(slug=slug, title=slug, url=url, protocol=version, **({"max_qps": 50} | profile))
         )
         self.run(self._negotiate(url))
 
     async def _negotiate(self, url):
         wire = self.connections.wire(Endpoint(url=url), gate=_open_gate, clock=self.now)
-        negotiation = await registry.adapter(VERSION, "r1").negotiate(wire)
+        negotiation = await registry.adapter(self.version, "r1").negotiate(wire)
         await self.step(ledger.save_negotiation, self.slug, negotiation, now=self.now())
 
     def now(self):
