@@ -25,7 +25,12 @@ START_PATIENCE = 20.0  # seconds
 
 
 def pytest_collection_modifyitems(config, items):
-    """Say why a browser test cannot run; where a run must be whole (CI), let it fail instead."""
+    """Say why a browser test cannot run; where a run must be whole (CI), let it fail instead.
+
+    They come last: once Playwright has started, its event loop counts as running in this thread until the session
+    ends, and no other test there can start a loop of its own.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
     if CHROMIUM is None and os.environ.get("CI") != "true":
         skip = pytest.mark.skip(reason="no Chromium here: apt-get install chromium, or set CHROMIUM to its path")
         for item in items:
@@ -36,6 +41,8 @@ def pytest_collection_modifyitems(config, items):
 @pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args):
     """Take the system's Chromium: Playwright's own download is not needed."""
+    # For the same loop Django would refuse every query of a test that has a browser and a database.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
     quiet = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
     quiet += ["--disable-component-update", "--disable-sync"]
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []

@@ -20,7 +20,11 @@ CHEAP: list[Check] = [
     ("floors", ("-c", "from importlinter.cli import lint_imports_command as check; check()", "--no-logo")),
 ]
 # Each xdist worker of a group runs its tests in one process: what must not run side by side shares a group.
-PYTEST = ("-m", "pytest", "--numprocesses", "2", "--dist", "loadgroup", "--durations", "8", "--durations-min", "5")
+# Not reordered: browser tests come last (tests/conftest.py).
+PYTEST = (
+    *("-m", "pytest", "--numprocesses", "2", "--dist", "loadgroup", "--no-loadscope-reorder"),
+    *("--durations", "8", "--durations-min", "5"),
+)
 CHROMIUM_PACKAGES = ("chromium", "fonts-dejavu-core", "fonts-wqy-zenhei")  # the last one for Chinese pages
 
 
