@@ -284,7 +284,8 @@ def _observe(task: TaskFacts, result: RpcResult, told: Mapping[str, Json]) -> Wo
 def _questions(result: RpcResult, told: Mapping[str, Json]) -> tuple[tuple[Question, ...], tuple[str, ...]]:
     """Read every outstanding question; what cannot be shown to a person is named, and answered by nobody.
 
-    The others of its round can still be answered, for the server takes a part of them (B166).
+    The others of its round can still be answered, for the server takes a part of them (B166). They
+    are ordered by key: a map has no order, and one runtime shuffles it.
     """
     if not isinstance(told.get("inputRequests"), dict):
         return (), (
@@ -292,7 +293,7 @@ def _questions(result: RpcResult, told: Mapping[str, Json]) -> tuple[tuple[Quest
         )
     questions: list[Question] = []
     unusable: list[str] = []
-    for key, request in _members(_members(result.raw)["inputRequests"].raw).items():
+    for key, request in sorted(_members(_members(result.raw)["inputRequests"].raw).items()):
         try:
             questions.append(_question(key, request))
         except WrongProtocol as error:

@@ -3,11 +3,16 @@
 - `mcp_130_server` - address of a server on PyPI `mcp` 1.30.0; its tools are in `tests/verified/peers/mcp_130.py`.
 - `everything_server` - address of npm `@modelcontextprotocol/server-everything` 2026.8.31; its tool with tasks is
   `simulate-research-query` (arguments `topic`, and `ambiguous: true` for one question).
+- `fastmcp_4_server` - address of a server of MCP 2026-07-28 on PyPI `fastmcp[tasks]` 4.1.4; its tools are in
+  `tests/verified/peers/fastmcp_4.py`.
+- `ts_2026_server` - address of a server of MCP 2026-07-28 on npm `@modelcontextprotocol/server` 2.4.0; its tools are in
+  `tests/verified/peers/ts_server_2026.mjs`.
 
 A server is one process for all tests of a worker, so a test takes its own session and never closes another's.
 """
 
 import os
+import shutil
 
 import pytest
 
@@ -28,13 +33,39 @@ def mcp_130_server():
 @pytest.fixture(scope="session")
 def everything_server():
     """Run the reference server on the official TypeScript SDK."""
-    if not installation.has_npm():
-        if os.environ.get("CI") == "true":
-            pytest.fail("this run must be whole, and there is no npm")
-        pytest.skip("no npm here: apt-get install npm")
+    _need_npm()
     home = installation.node_peer("server-everything", "@modelcontextprotocol/server-everything@2026.8.31")
     program = home / "node_modules/@modelcontextprotocol/server-everything/dist/index.js"
     port = free_port()
     command = ["env", f"PORT={port}", "node", str(program), "streamableHttp"]
     with running("server-everything", command, port=port) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def fastmcp_4_server():
+    """Run a server on the tasks extension's one published runtime."""
+    python = installation.python_peer("fastmcp-4", "fastmcp_4.txt")
+    port = free_port()
+    with running("fastmcp-4", [str(python), installation.script("fastmcp_4.py"), str(port)], port=port) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def ts_2026_server():
+    """Run a server on the official TypeScript SDK."""
+    _need_npm()
+    packages = ("@modelcontextprotocol/server@2.4.0", "@modelcontextprotocol/node@2.1.2", "zod@4.6.7")
+    home = installation.node_peer("ts-server-2026", *packages)
+    # Node looks for packages from where the script is.
+    program = shutil.copy(installation.script("ts_server_2026.mjs"), home)
+    port = free_port()
+    with running("ts-server-2026", ["node", str(program), str(port)], port=port) as url:
+        yield url
+
+
+def _need_npm():
+    if not installation.has_npm():
+        if os.environ.get("CI") == "true":
+            pytest.fail("this run must be whole, and there is no npm")
+        pytest.skip("no npm here: apt-get install npm")

@@ -60,7 +60,7 @@ def text_of(result: Any):
     return part["text"]
 
 
-def a_call(tool, arguments=None, *, as_task=True):
+def a_call(tool, arguments=None, *, as_task=True, **more):
     """A call under a key of its own."""
     return Call(
         submission_key=uuid.uuid4().hex,
@@ -68,6 +68,7 @@ def a_call(tool, arguments=None, *, as_task=True):
         arguments=json.dumps(arguments or {}).encode(),
         ttl_ms=60_000,
         as_task=as_task,
+        **more,
     )
 
 

@@ -10,7 +10,7 @@ from console.ground.account import Account
 from console.ground.foreign import Foreign
 from tests.verified.peers.installation import PEERS
 
-PATIENCE = 20.0  # seconds until the server listens
+PATIENCE = 60.0  # seconds until the server listens: fastmcp imports for ten on a busy machine
 
 
 @contextlib.contextmanager
