@@ -20,7 +20,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from rfc3986_validator import validate_rfc3986  # type: ignore[import-untyped]
 
-from console import pattern, plaintext, schemas
+from console import plaintext, schemas
+from operations import pattern
 
 MAX_PARTS = 60
 MAX_CHOICES = 500

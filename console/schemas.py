@@ -15,7 +15,8 @@ from jsonschema import validators
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from console import pattern, plaintext
+from console import plaintext
+from operations import pattern
 
 MAX_REFERENCES = 500
 MAX_FAULTS = 5

@@ -13,11 +13,13 @@ from urllib.parse import urlsplit
 
 import jsonschema
 import referencing
+from jsonschema import FormatChecker
 from jsonschema.exceptions import SchemaError, ValidationError
 from jsonschema.validators import Draft202012Validator
 
 from adapters import strictjson
 from adapters.contract import Json
+from operations import boundedschema
 
 MAX_BYTES = 4_000_000
 MAX_FINDINGS = 10
@@ -65,11 +67,15 @@ def violations(schema: object, value: Json) -> tuple[str, ...]:
     if not isinstance(schema, dict):
         return ("the schema is not an object",)
     try:
-        Draft202012Validator.check_schema(schema)
-        validator = Draft202012Validator(schema, registry=referencing.Registry())
-        return tuple(_sentence(error) for error in islice(validator.iter_errors(value), MAX_FINDINGS))
+        # Without formats: "regex" would hand the schema's patterns to Python's own engine.
+        Draft202012Validator.check_schema(schema, format_checker=FormatChecker(formats=()))
+        return tuple(_sentence(error) for error in islice(boundedschema.errors(schema, value), MAX_FINDINGS))
     except SchemaError as error:
-        return (f"the schema cannot be used: {error.message}",)
+        return (f"the schema cannot be used: {error.message[:300]}",)
+    except boundedschema.Unusable as error:
+        return (f"the schema cannot be used: {error}",)
+    except boundedschema.TooMuch:
+        return ("it is too large for its schema: the check would take too long",)
     except (referencing.exceptions.Unresolvable, jsonschema.exceptions.UnknownType):
         return ("the schema cannot be used: it refers to something outside itself",)
     except (RecursionError, re.error, TypeError, ValueError, OverflowError) as error:
@@ -100,7 +106,7 @@ def _shape(value: Json) -> list[str]:
     return [
         f"content {place} has the unknown kind {kind!r}"
         for place, item in enumerate(content)
-        if (kind := item.get("type") if isinstance(item, dict) else None) not in KINDS
+        if not isinstance(kind := item.get("type") if isinstance(item, dict) else None, str) or kind not in KINDS
     ]
 
 

@@ -100,6 +100,10 @@ class Pattern:
     source: str
     _program: _Program = field(repr=False)
 
+    def cost_of(self, text: str) -> int:
+        """The most steps that searching this text can take."""
+        return (len(text) + 1) * (len(self._program) + 1)
+
     def found_in(self, text: str) -> bool:
         """True: the pattern occurs somewhere in the text. Raises TooCostly."""
         active: list[int] = []

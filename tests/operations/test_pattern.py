@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from console import pattern
+from operations import pattern
 
 
 @pytest.mark.parametrize(
