@@ -30,6 +30,7 @@ from adapters.contract import (
     CancelAnswer,
     CancelRefused,
     Capabilities,
+    Continuation,
     Ended,
     Exchange,
     Handle,
@@ -213,19 +214,22 @@ class _Drive:
         lookup, promises = Lookup(self._work.server.lookup), self._adapter.promises
         offered = lookup is not Lookup.NONE and lookup in promises.lookups
         in_reach = lookup is not Lookup.SESSION_LIST or self._work.row.session is not None
+        # A call that ran without a task stands in no list of tasks: its absence there proves nothing (X2).
+        in_reach = in_reach and (self._work.as_task or lookup is Lookup.SAME_KEY_REPLAY)
         return Means(
             can_look_up=offered and in_reach,
             replays=lookup is Lookup.SAME_KEY_REPLAY,
             key_window=timedelta(seconds=self._work.server.key_window_s),
         )
 
-    def _call(self, *, as_task: bool) -> Call:
+    def _call(self, *, as_task: bool, continuation: Continuation | None = None) -> Call:
         return Call(
             submission_key=self._work.submission_key,
             tool=self._work.tool,
             arguments=self._work.arguments,
             ttl_ms=self._work.server.task_ttl_s * 1000,
             as_task=as_task,
+            continuation=continuation,
         )
 
     async def _step(self, step: Callable[..., T], /, **named: Any) -> T:  # noqa: ANN401
@@ -275,10 +279,10 @@ class _Drive:
         as_task = await self._as_task(declared)
         if as_task is None:
             return None
+        call = self._call(as_task=as_task, continuation=await self._d.run(ledger.continuation, self._op))
         permit = uuid.uuid4()
         await self._gate.ahead()
         await self._step(ledger.permit_submit, permit=permit, as_task=as_task)
-        call = self._call(as_task=as_task)
         try:
             seen = await self._adapter.submit(self._wire, self._handle, call)
         except (NotSent, Throttled, SessionLost) as error:
@@ -452,6 +456,9 @@ class _Drive:
             exchanges=exchanges,
         )
 
+    async def _go_on(self) -> None:
+        await self._step(ledger.go_on)
+
     async def _cancel(self) -> ledger.Unchanged | None:
         row = self._work.row
         if row.cancel_sends:
@@ -576,6 +583,7 @@ class _Drive:
         Deed.LOOK: _look,
         Deed.EXPIRE_ROUND: _expire_round,
         Deed.DELIVER: _deliver,
+        Deed.GO_ON: _go_on,
         Deed.CANCEL: _cancel,
         Deed.FETCH: _fetch,
         Deed.ACCEPT: _accept,

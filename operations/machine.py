@@ -309,8 +309,11 @@ class Standing:
 
     @property
     def nothing_exists(self) -> bool:
-        """Nothing was sent, and no task has turned up after all (L5)."""
-        return self.nothing_sent and self.task_id is None
+        """Nothing was sent, and no task has turned up after all (L5).
+
+        A question that came before a task proves that the tool has run at least up to it.
+        """
+        return self.nothing_sent and self.task_id is None and not self.round
 
 
 class StepError(Exception):

@@ -19,11 +19,13 @@ from __future__ import annotations
 import uuid
 
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import MD5
 
-from operations.machine import Delivery, NotFound, Outcome, Reason, State
+from operations.machine import FINAL, Delivery, NotFound, Outcome, Reason, State
+from operations.rollout import Mode
 from operations.verdicts import Verdict
 
 
@@ -39,10 +41,57 @@ class ProtocolVersion(models.Model):
     submits_open = models.BooleanField(db_default=True)
     closed_reason = models.TextField(blank=True, db_default="")
     release = models.TextField()
-    """The adapter release that looks after this version's operations now."""
+    """The adapter release that looks after what was begun under an earlier epoch."""
+    rolled_back_at = models.DateTimeField(null=True)
+    """When it was last rolled back: the drain view counts from here."""
 
     class Meta:
         db_table = "protocol_version"
+
+
+class AdapterRelease(models.Model):
+    """One release of a protocol version's adapter, and what it does for new calls (O2)."""
+
+    protocol = models.ForeignKey(
+        ProtocolVersion, on_delete=models.PROTECT, related_name="releases", db_column="protocol"
+    )
+    release = models.TextField()
+    mode = models.TextField(choices=_words(Mode), db_default=Mode.FULL)
+    share = models.PositiveSmallIntegerField(db_default=100)
+    since = models.DateTimeField(null=True)
+    """When it came into its mode; None for the one that the version was registered with."""
+
+    class Meta:
+        db_table = "adapter_release"
+        constraints = [
+            models.UniqueConstraint(fields=["protocol", "release"], name="release_once"),
+            models.CheckConstraint(
+                condition=Q(mode=Mode.FULL, share=100)
+                | Q(mode=Mode.SHARE, share__gt=0, share__lt=100)
+                | Q(mode__in=[Mode.DRAINING, Mode.RETIRED], share=0),
+                name="share_fits_mode",
+            ),
+        ]
+
+
+class RoutingDecision(models.Model):
+    """Which release took a call node's call, decided once and for ever (O2). Append-only."""
+
+    client = models.TextField()
+    call_node = models.TextField()
+    protocol = models.ForeignKey(
+        ProtocolVersion, on_delete=models.PROTECT, db_column="protocol", db_index=False
+    )
+    release = models.TextField(null=True)
+    """None: it keeps its existing path."""
+    bucket = models.PositiveSmallIntegerField()
+    at = models.DateTimeField()
+
+    class Meta:
+        db_table = "routing_decision"
+        constraints = [
+            models.UniqueConstraint(fields=["client", "call_node"], name="one_decision_per_call_node"),
+        ]
 
 
 class Server(models.Model):
@@ -63,6 +112,12 @@ class Server(models.Model):
     """Class B: how long a lost request may still be travelling (X2)."""
     key_window_s = models.PositiveIntegerField(db_default=0)
     """Class A: how long the server honours a submission key."""
+    lookup_proved_at = models.DateTimeField(null=True)
+    """When a submit of ours was last seen in the list that `session_list` reads; None: its silence proves nothing."""
+    lookup_disproved = models.TextField(blank=True, db_default="")
+    """What spoke against such a proof; it stands until the next negotiation or change of the profile."""
+    listens = models.BooleanField(db_default=False)
+    """The server asks on a stream of its own: one is held open for each operation under way."""
     task_ttl_s = models.PositiveIntegerField(db_default=86_400)
     submits_open = models.BooleanField(db_default=True)
     closed_reason = models.TextField(blank=True, db_default="")
@@ -72,6 +127,17 @@ class Server(models.Model):
     """The next moment at which a request may leave for this server, over all workers (P2)."""
     paused_until = models.DateTimeField(null=True)
     pause_reason = models.TextField(blank=True, db_default="")
+    slots_given = models.PositiveBigIntegerField(db_default=0)
+    """Requests that had leave to go out, ever."""
+    second_at = models.DateTimeField(null=True)
+    """The second that `second_slots` counts in."""
+    second_slots = models.PositiveIntegerField(db_default=0)
+    peak_slots = models.PositiveIntegerField(db_default=0)
+    """G3: the most in one second since the last measurement."""
+    measured_slots = models.PositiveBigIntegerField(db_default=0)
+    measured_at = models.DateTimeField(null=True)
+    used_qps = models.FloatField(null=True)
+    """Requests a second between the last two measurements."""
 
     class Meta:
         db_table = "server"
@@ -190,6 +256,8 @@ class Operation(models.Model):
     round = models.PositiveIntegerField(db_default=0)
     round_open = models.BooleanField(db_default=False)
     round_before_task = models.BooleanField(db_default=False)
+    continuation_state = models.TextField(null=True)
+    """What the server wants back with the next attempt of a call it answered by a question, opaque."""
     round_deadline_at = models.DateTimeField(null=True)
     answer_delivery = models.TextField(null=True)
 
@@ -222,6 +290,16 @@ class Operation(models.Model):
             models.Index(fields=["-created_at", "-id"], name="operation_newest"),
             models.Index(fields=["state", "-created_at", "-id"], name="operation_by_state"),
             models.Index(fields=["submission_key"], name="operation_by_key"),
+            models.Index(
+                fields=["cancel_requested_at"],
+                condition=Q(cancel_requested_at__isnull=False),
+                name="operation_by_cancel",
+            ),
+            models.Index(
+                fields=["protocol", "state"],
+                condition=~Q(state__in=sorted(FINAL)),
+                name="operation_in_flight",
+            ),
         ]
 
 
@@ -313,6 +391,7 @@ class Journal(models.Model):
         indexes = [
             models.Index(fields=["operation", "id"], name="journal_of_operation"),
             models.Index(fields=["step"], name="journal_by_step"),
+            BrinIndex(fields=["at"], name="journal_by_time", pages_per_range=32),
         ]
 
 
@@ -385,6 +464,42 @@ class Round(models.Model):
         ]
 
 
+class HeardQuestion(models.Model):
+    """A question that came on a stream nobody had asked on. It waits for the look that opens its round (P7)."""
+
+    operation = models.ForeignKey(Operation, on_delete=models.PROTECT)
+    at = models.DateTimeField()
+    session = models.TextField()
+    """The operation's own session at that time: the question can be answered in no other."""
+    task_id = models.TextField(blank=True, db_default="")
+    """The task that the question names; empty where it names none and the session stands for it."""
+    event_id = models.TextField(blank=True, db_default="")
+    question = models.JSONField()
+    round = models.PositiveIntegerField(null=True)
+    """The round it was asked in; None while it waits."""
+
+    class Meta:
+        db_table = "heard_question"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["operation", "session", "event_id"],
+                condition=~Q(event_id=""),
+                name="heard_once",
+            ),
+        ]
+
+
+class Listener(models.Model):
+    """Which process holds the standing stream of an operation, and until when at the latest."""
+
+    operation = models.OneToOneField(Operation, on_delete=models.CASCADE, primary_key=True)
+    holder = models.UUIDField()
+    until = models.DateTimeField()
+
+    class Meta:
+        db_table = "listener"
+
+
 class Answer(models.Model):
     """A person's answer to a round. The first valid one wins; one row a round (I3)."""
 
@@ -454,6 +569,7 @@ class Outbox(models.Model):
                 condition=Q(acknowledged_at__isnull=True),
                 name="outbox_waiting",
             ),
+            BrinIndex(fields=["ready_at"], name="outbox_by_time", pages_per_range=32),
         ]
 
 
@@ -526,3 +642,54 @@ class DeskClaim(models.Model):
 
     class Meta:
         db_table = "desk_claim"
+
+
+class AdminEvent(models.Model):
+    """What an admin changed about how calls are run: who, what, why, before and after. Append-only (O5)."""
+
+    at = models.DateTimeField()
+    by = models.TextField()
+    what = models.TextField()
+    """A verb in capitals, such as `ROLLED_BACK`."""
+    target = models.TextField()
+    """Kind and name: `protocol:2025-11-25`, `server:reports`, `tool:reports/quarterly_report`."""
+    reason = models.TextField()
+    before = models.JSONField(default=dict)
+    after = models.JSONField(default=dict)
+
+    class Meta:
+        db_table = "admin_event"
+        indexes = [models.Index(fields=["target", "-id"], name="admin_event_of_target")]
+
+
+class LedgerCheck(models.Model):
+    """One run of the ledger check: every invariant over the whole ledger (G1)."""
+
+    at = models.DateTimeField()
+    took_ms = models.PositiveIntegerField(null=True)
+    """None: it has not come to its end."""
+    invariants = models.PositiveIntegerField(db_default=0)
+    breaches = models.PositiveIntegerField(db_default=0)
+    found = models.JSONField(default=list)
+    """The first breaches: list of {invariant, clause, operation, what}."""
+
+    class Meta:
+        db_table = "ledger_check"
+        indexes = [models.Index(fields=["-at"], name="ledger_check_newest")]
+
+
+class GateDay(models.Model):
+    """What one gate measured on one day, UTC: the points of its trend (G1 to G6)."""
+
+    gate = models.TextField()
+    day = models.DateField()
+    count = models.PositiveBigIntegerField()
+    """What was measured: calls, cancels, advances, checks."""
+    breaches = models.PositiveBigIntegerField()
+    worst = models.FloatField()
+    """In the gate's own unit: seconds, per cent, breaches."""
+    measured_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "gate_day"
+        constraints = [models.UniqueConstraint(fields=["gate", "day"], name="one_point_a_day")]

@@ -33,6 +33,8 @@ class Deed(enum.StrEnum):
     LOOK = "LOOK"
     EXPIRE_ROUND = "EXPIRE_ROUND"
     DELIVER = "DELIVER"
+    GO_ON = "GO_ON"
+    """Submit the call again with the answers: they came before there was a task."""
     CANCEL = "CANCEL"
     FETCH = "FETCH"
     ACCEPT = "ACCEPT"
@@ -116,10 +118,11 @@ def _not_found_safe(row: Standing, means: Means, now: datetime) -> Deed:
 
 def _input_required(row: Standing, _means: Means, now: datetime) -> Deed:
     if row.answer_delivery is Delivery.STORED:
-        return Deed.DELIVER
+        return Deed.GO_ON if row.round_before_task and row.task_id is None else Deed.DELIVER
     if row.round_open and row.round_deadline_at is not None and now >= row.round_deadline_at:
         return Deed.EXPIRE_ROUND
-    return Deed.LOOK
+    # Before a task exists there is nothing to look at: the question stands in our ledger only.
+    return Deed.WAIT if row.round_before_task and row.task_id is None else Deed.LOOK
 
 
 def _terminal_observed(row: Standing, _means: Means, _now: datetime) -> Deed:

@@ -28,6 +28,7 @@ from operations.machine import (
     BEFORE_TASK,
     FINAL,
     TRANSITIONS,
+    Delivery,
     Event,
     IllegalStep,
     NotFound,
@@ -81,8 +82,12 @@ def observe(step: Step, seen: Observation, *, next_at: datetime) -> None:
     if isinstance(seen, Absent):
         _absent(step, next_at=next_at)
         return
+    rounds.carried_by_submit(step, Delivery.USED)
     if seen.task is not None:
         _bind(step, seen.task)
+    if isinstance(seen, NeedsInput) and seen.task is None and not seen.questions:
+        _go_on_at_once(step, seen)
+        return
     if isinstance(seen, Ended):
         _ended(step, seen, next_at=next_at)
     elif isinstance(seen, NeedsInput) and seen.questions:
@@ -193,6 +198,13 @@ def _asked(step: Step, seen: NeedsInput, *, next_at: datetime) -> None:
         rounds.close(step, "the server asks something else", moved_on=True)
         step.move(Event.RESUMED)
     rounds.open_round(step, seen)
+
+
+def _go_on_at_once(step: Step, seen: NeedsInput) -> None:
+    """The server wants its own state back before it goes on, and nobody's answer."""
+    rounds.settle_question(step, seen)
+    step.note("GO_ON_AT_ONCE")
+    step.due(step.now, urgent=True)
 
 
 def _turn_up(step: Step) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 from django.db import connection
 
 from adapters import strictjson
-from adapters.contract import Action, Exchange, NeedsInput, Question, Reply
+from adapters.contract import Action, Continuation, Exchange, NeedsInput, Question, Reply
 from operations.ledger.permits import give, settle
-from operations.ledger.step import EXECUTOR, Moved, Row, Step, perform
+from operations.ledger.step import EXECUTOR, Moved, PermitDenied, Row, Step, perform
 from operations.machine import Delivery, Event, State, StepError, Ticket
 from operations.models import PermitKind, RoundStatus
 
@@ -94,7 +94,9 @@ def open_round(step: Step, seen: NeedsInput) -> None:
     row, number = step.row, step.row.round + 1
     limits = [row.budget_ends_at, row.task_expires_at, step.now + timedelta(seconds=row.answer_within_s)]
     deadline = min(limit for limit in limits if limit is not None)
-    before_task = seen.task is None
+    before_task = seen.task is None and row.task_id is None
+    if before_task:
+        settle_question(step, seen)
     step.move(
         Event.ASKED,
         detail={"round": number, "questions": len(seen.questions)},
@@ -113,6 +115,50 @@ def open_round(step: Step, seen: NeedsInput) -> None:
         + [json.dumps([_asked(question) for question in seen.questions])],
     )
     step.due(deadline)
+
+
+def settle_question(step: Step, seen: NeedsInput) -> None:
+    """Record that a submit brought a question and no task: the next attempt goes on from it."""
+    step.set(continuation_state=seen.continuation_state, sends_disproved=step.row.sends)
+
+
+def carried_by_submit(step: Step, delivery: Delivery) -> None:
+    """Move the answer that travels with a submit: there is no task yet that it could be sent to (I7)."""
+    row = step.row
+    travels = {Delivery.STORED, Delivery.PERMITTED, Delivery.UNCERTAIN}
+    if row.round_before_task and row.task_id is None and row.answer_delivery in travels:
+        _deliver(step, delivery, used_at=step.now if delivery is Delivery.USED else None)
+
+
+def go_on(operation: str, *, ticket: Ticket, now: datetime) -> Moved:
+    """Submit the call again with the answers in store, under the same key (L5).
+
+    Raises PermitDenied when there is no answer, or a task has turned up that takes it.
+    """
+
+    def change(step: Step) -> None:
+        row = step.row
+        if not row.round_before_task or row.answer_delivery is not Delivery.STORED:
+            raise PermitDenied("no answer waits for the next attempt of this call")
+        step.move(Event.CONTINUE)
+        step.due(now, urgent=True)
+
+    return perform(operation, change, now=now, ticket=ticket)
+
+
+def continuation(operation: str) -> Continuation | None:
+    """Return what the next attempt of the call carries; None when it is the first."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT round, continuation_state, round_before_task FROM operation WHERE id = %s
+                AND task_id IS NULL AND (round_before_task OR continuation_state IS NOT NULL)""",
+            [operation],
+        )
+        found = cursor.fetchone()
+    if found is None:
+        return None
+    number, state, asked = found
+    return Continuation(round=number, state=state, replies=answer_in_store(operation) if asked else ())
 
 
 def _asked(question: Question) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from operations.ledger.step import MAX_RUNS, LedgerError, Moved, PermitDenied, S
 from operations.machine import (
     BEFORE_TASK,
     FINAL,
+    Delivery,
     Event,
     IllegalStep,
     NotFound,
@@ -252,6 +253,7 @@ def permit_submit(operation: str, *, permit: uuid.UUID, as_task: bool, ticket: T
             and now < row.budget_ends_at
         )
         give(step, permit, PermitKind.SUBMIT, allowed=allowed)
+        rounds.carried_by_submit(step, Delivery.PERMITTED)
         step.set(sends=row.sends + 1, as_task=as_task, first_sent_at=row.first_sent_at or now)
 
     return perform(operation, change, now=now, ticket=ticket)
@@ -273,6 +275,7 @@ def submit_not_sent(
     def change(step: Step) -> None:
         settle(step, permit, "not_sent")
         step.note("SUBMIT_NOT_SENT", detail={"why": why}, sends_disproved=step.row.sends_disproved + 1)
+        rounds.carried_by_submit(step, Delivery.STORED)
         step.due(next_at, misses=misses)
 
     try:
@@ -378,6 +381,7 @@ def submit_lost(
     def change(step: Step) -> None:
         settle(step, None, "lost")
         step.move(Event.ANSWER_LOST, detail={"why": why}, lost_at=now, reason=Reason.SUBMIT_LOST)
+        rounds.carried_by_submit(step, Delivery.UNCERTAIN)
         step.due(now, urgent=True)
 
     return perform(operation, change, now=now, ticket=ticket, exchanges=exchanges)
