@@ -3,8 +3,11 @@
 import json
 from decimal import Decimal
 
+import jsonschema
 import pytest
 from django.http import QueryDict
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from console import forms, parts
 from console.forms import Choice, Kind, RoundForm
@@ -461,3 +464,47 @@ def test_hidden_characters_of_a_server_are_written_out():
 
 def test_more_fields_than_a_page_holds_lead_to_json():
     assert shown(flat({f"p{n}": {"type": "string"} for n in range(61)})).kind is Kind.JSON
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["string", "object", "#/$defs/a", "^a+$", "x"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["type", "enum", "const", "oneOf", "items", "$ref", "default"]), inner)
+    ),
+    max_leaves=6,
+)
+PARTS = st.fixed_dictionaries(
+    {"type": st.sampled_from(["string", "integer", "number", "boolean", "array"])},
+    optional={
+        "enum": st.lists(st.text(max_size=2) | st.integers(0, 3), max_size=3),
+        "items": st.just({"type": "string", "enum": ["a", "b"]}) | ANYTHING,
+        "oneOf": st.lists(st.fixed_dictionaries({"const": st.text(max_size=2)}), max_size=3),
+        "format": st.sampled_from(["email", "uri", "date", "date-time", "other"]),
+        "minimum": st.integers(-3, 3),
+        "minLength": st.integers(0, 2),
+        "maxLength": st.integers(0, 4),
+        "minItems": st.integers(0, 2),
+        "default": ANYTHING,
+    },
+)
+SCHEMAS = st.fixed_dictionaries(
+    {"type": st.just("object"), "properties": st.dictionaries(st.text(max_size=3), PARTS | ANYTHING, max_size=3)},
+    optional={"required": st.lists(st.text(max_size=3), max_size=2, unique=True), "additionalProperties": ANYTHING},
+)
+TYPED = st.lists(
+    st.sampled_from(["", "0", "1", "true", "a", "2026-01-01", "a@b.c", "urn:x", "1.5", "2026-01-01T10:00"]),
+    min_size=3,
+    max_size=3,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(schema=SCHEMAS | ANYTHING, typed=TYPED)
+def test_whatever_a_server_sends_an_accepted_answer_satisfies_its_schema(schema, typed):
+    form = form_of(schema, q0json="{}", **{f"q0f{place}": text for place, text in enumerate(typed)})
+
+    replies = form.replies(Choice.ACCEPT)
+
+    if replies:
+        jsonschema.Draft202012Validator(schema).validate(json.loads(replies[0].content))
