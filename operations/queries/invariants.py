@@ -351,8 +351,9 @@ _PEOPLE = (
             WHERE same = request_digest
                 AND EXISTS (SELECT FROM answer a JOIN input_round b ON b.id = a.round_id
                     WHERE b.operation_id = r.operation_id AND b.number = one_before)
-                AND NOT EXISTS (SELECT FROM journal j WHERE j.operation_id = r.operation_id
-                    AND j.kind = 'STEP' AND j.round = one_before AND j.event <> 'ASKED')""",
+                AND EXISTS (SELECT FROM journal asked JOIN journal resumed ON resumed.step = asked.step
+                    WHERE asked.operation_id = r.operation_id AND asked.event = 'ASKED' AND asked.round = r.number
+                        AND asked.kind = 'STEP' AND resumed.event = 'RESUMED' AND resumed.id < asked.id)""",
     ),
     Invariant(
         name="no_answer_after_cancel",
@@ -372,6 +373,14 @@ _PEOPLE = (
                 AND j.cancel_generation > 0 AND :of(j.operation_id) AND NOT EXISTS (
                     SELECT FROM journal n WHERE n.operation_id = j.operation_id AND n.step = j.step
                         AND n.id > j.id AND n.event IN ('CANCEL_DUE', 'ENDED'))""",
+    ),
+    Invariant(
+        name="no_press_after_end",
+        clause="C10",
+        holds="A cancel asked after the task has ended is refused.",
+        sql="""SELECT operation_id, event || ' in ' || source AS what FROM journal
+            WHERE event IN ('CANCEL_PRESSED', 'CANCEL_INTENT', 'CANCEL_ASKED') AND kind IN ('STEP', 'NOTE')
+                AND source IN ('TERMINAL_OBSERVED', 'FETCHING_RESULT') AND :of(operation_id)""",
     ),
     Invariant(
         name="somebody_looks",

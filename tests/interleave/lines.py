@@ -1,0 +1,115 @@
+"""Connections to PostgreSQL that break when they are told to, at the very place where they would.
+
+Every party has a connection of its own, put in the place of Django's for the time of one step. The
+faults act below Django: the socket is closed, and everything above meets the errors that it meets in
+life.
+"""
+
+import asyncio
+
+from django.db import OperationalError, connections
+
+from operations.engine import _with_connection
+
+
+class Killed(BaseException):
+    """The process ends here, with nothing cleaned up."""
+
+
+class Plan:
+    """What befalls the `at`-th transaction of one step. `act` runs before it begins, for ACTS."""
+
+    def __init__(self, fault, at=1, act=None):
+        self.fault = fault
+        self.at = at
+        self.act = act
+        self.fired = False
+
+
+LOST_BEFORE = "connection lost before COMMIT"
+LOST_AFTER = "connection lost after COMMIT"
+KILLED_BEFORE = "killed before COMMIT"
+KILLED_AFTER = "killed after COMMIT"
+ACTS = "somebody acts between two transactions"
+
+
+class Line:
+    """One party's connection."""
+
+    def __init__(self):
+        self._wrapper = connections.create_connection("default")
+        self._commit = self._wrapper._commit
+        self._set_autocommit = self._wrapper._set_autocommit
+        self._wrapper._commit = self._faulty_commit
+        self._wrapper._set_autocommit = self._faulty_begin
+        self._plan = None
+        self._number = 0
+        self._is_dead = False
+
+    def run(self, function, /, *args, plan=None, **named):
+        """Run a ledger function as a worker does; `plan` says what breaks."""
+        self._plan, self._number, self._is_dead = plan, 0, False
+        try:
+            return self.do(_with_connection, function, *args, **named)
+        finally:
+            self._plan = None
+            self._is_dead = False
+
+    def ask(self, sql, params=()):
+        """Read without any fault."""
+        return self.do(self._ask, sql, params)
+
+    def do(self, function, /, *args, **named):
+        """Run without any fault, in this connection."""
+        # A step is synchronous, as it is in a worker's thread: Django must not see the loop around it.
+        loop = asyncio._get_running_loop()
+        asyncio._set_running_loop(None)
+        before = connections["default"]
+        connections["default"] = self._wrapper
+        try:
+            return function(*args, **named)
+        finally:
+            connections["default"] = before
+            asyncio._set_running_loop(loop)
+
+    def cut(self):
+        """Break the connection; whoever uses it next learns of it."""
+        if self._wrapper.connection is not None:
+            self._wrapper.connection.close()
+
+    def close(self):
+        self._wrapper.close()
+        self._wrapper._commit, self._wrapper._set_autocommit = self._commit, self._set_autocommit
+
+    def _ask(self, sql, params):
+        with self._wrapper.cursor() as cursor:
+            cursor.execute(sql, params)
+            return cursor.fetchall() if cursor.description else None
+
+    def _faulty_begin(self, autocommit):
+        plan = self._plan
+        if not autocommit and plan is not None and plan.fault == ACTS and self._number + 1 == plan.at:
+            plan.fired, plan.at = True, 0
+            plan.act()
+        self._set_autocommit(autocommit)
+
+    def _faulty_commit(self):
+        if self._is_dead:
+            self._die()
+        self._number += 1
+        plan = self._plan
+        if plan is None or plan.at != self._number or plan.fault == ACTS:
+            return self._commit()
+        plan.fired = True
+        if plan.fault in {LOST_AFTER, KILLED_AFTER}:
+            self._commit()
+        if plan.fault in {KILLED_BEFORE, KILLED_AFTER}:
+            self._is_dead = True
+            self._die()
+        self.cut()
+        raise OperationalError(plan.fault)
+
+    def _die(self):
+        # What a dead process leaves behind: its open transaction is rolled back by the server.
+        self._wrapper.connection.rollback()
+        raise Killed

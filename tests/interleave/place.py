@@ -1,0 +1,132 @@
+"""One database, kept open by one process for all its runs; runs keep out of each other's way."""
+
+import json
+import uuid
+from datetime import UTC, datetime
+
+from adapters.contract import Capabilities, Lookup, Negotiation, TaskSupport, ToolDescriptor
+from operations import announce, ledger
+from operations.queries.invariants import breaches
+from tests.interleave.lines import Line
+
+START = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
+PROTOCOL = "interleaved"
+SCHEMA = {"type": "object", "properties": {"node": {"type": "string"}}, "required": ["node"]}
+
+
+class Place:
+    """The lines to the database, one for each party, and what every run finds registered."""
+
+    def __init__(self):
+        self._moved, announce.moved = announce.moved, lambda operation, version: None  # nobody listens here
+        self.workers = (Line(), Line())
+        self.people = Line()
+        self.observer = Line()
+        self._token = uuid.uuid4().hex[:8]
+        self._runs = 0
+        self._unchecked = []
+        self.observer.do(self._register)
+
+    def close(self):
+        announce.moved = self._moved
+        for line in (*self.workers, self.people, self.observer):
+            line.close()
+
+    def cut_all(self):
+        """What a restart of PostgreSQL does to its clients."""
+        for line in (*self.workers, self.people):
+            line.cut()
+
+    def fresh(self, plan):
+        """Make the place ready for a run; return the prefix of its names."""
+        self._runs += 1
+        self.observer.do(self._reset, plan)
+        return f"{self._token}-{self._runs}"
+
+    def park(self, operations):
+        """Take a run's leftovers out of the way of later runs, without losing them to the check."""
+        self.observer.ask(
+            """UPDATE due SET due_at = due_at + interval '100 years', lease_until = NULL
+            WHERE operation_id = ANY(%s::uuid[])""",
+            [operations],
+        )
+        self._unchecked += operations
+
+    def check(self):
+        """Check the ledger of every run since the last check: the breaches."""
+        operations, self._unchecked = self._unchecked, []
+        found = self.observer.do(breaches, operations)
+        self.observer.ask("DELETE FROM due WHERE operation_id = ANY(%s::uuid[])", [operations])
+        return found
+
+    def _register(self):
+        ledger.register_protocol(PROTOCOL, release="r1")
+        capabilities = Capabilities(
+            server_name="", server_version="", creates_tasks=True, cancels_tasks=True, lists_tasks=True
+        )
+        tools = tuple(_descriptor(name, policy) for name in TOOLS for policy in POLICIES)
+        for lookup in Lookup:
+            slug = server_of(lookup)
+            server = ledger.NewServer(
+                slug=slug,
+                title=slug,
+                url="http://far.test/mcp",
+                protocol=PROTOCOL,
+                max_qps=50,
+                lookup=lookup.value,
+                quarantine_s=60,
+                key_window_s=300,
+                task_ttl_s=3600,
+            )
+            ledger.register_server(server)
+            ledger.save_negotiation(slug, Negotiation(capabilities=capabilities, tools=tools), now=START)
+            for name in TOOLS:
+                for policy, decided in POLICIES.items():
+                    limit = 20 if name == "plain" else None
+                    wanted = ledger.ToolPolicy(sync_limit_s=limit, **decided)
+                    ledger.set_policy(slug, tool_name(name, policy), wanted)
+
+    def _reset(self, plan):
+        declared = {"creates_tasks": plan.declares_tasks, "cancels_tasks": plan.cancel.value != "refuses"}
+        ask = self.observer._ask
+        ask("UPDATE protocol_version SET epoch = 1, submits_open = true WHERE version = %s", [PROTOCOL])
+        slug = server_of(plan.lookup)
+        ask(
+            """UPDATE server SET next_slot_at = NULL, paused_until = NULL, submits_open = true, capabilities = %s
+            WHERE slug = %s""",
+            [json.dumps(declared), slug],
+        )
+        ask("UPDATE tool SET answer_within_s = %s WHERE server_id = %s", [plan.answer_within_s, slug])
+
+
+TOOLS = {"long": TaskSupport.OPTIONAL, "plain": TaskSupport.FORBIDDEN, "refused": TaskSupport.FORBIDDEN}
+
+
+POLICIES = {
+    "harmless": {"effect": "NONE"},
+    "effects": {"effect": "EXTERNAL"},
+    "doubts": {"effect": "EXTERNAL", "effect_on_error": True},
+}
+"""What was decided about a tool. Each has tools of its own: what is registered never changes under a run."""
+
+
+def server_of(lookup):
+    return f"far-{lookup.value.replace('_', '-')}"
+
+
+def tool_name(name, policy):
+    return f"{name}-{policy}"
+
+
+def _descriptor(name, policy):
+    whole = tool_name(name, policy)
+    return ToolDescriptor(
+        name=whole,
+        title=whole,
+        description="",
+        task_support=TOOLS[name],
+        input_schema={"type": "object"},
+        output_schema=SCHEMA,
+        raw=whole.encode(),
+        digest=uuid.uuid5(uuid.NAMESPACE_OID, whole).hex * 2,
+    )

@@ -1,0 +1,169 @@
+"""Many runs, one after the other: what they covered, and what went wrong."""
+
+import logging
+import time
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tests.interleave.choices import Choices, Exhausted
+from tests.interleave.judge import judge
+from tests.interleave.place import Place
+from tests.interleave.plan import DECODED, WIRE
+from tests.interleave.run import Run
+
+BATCH = 40
+"""Runs whose ledgers are checked together."""
+WIRE_EVERY = 4
+"""One run in so many goes through the bytes."""
+
+
+@dataclass
+class Outcome:
+    """One run that has ended."""
+
+    seed: int | None
+    depth: str
+    script: list
+    told: list
+    trace: list
+    violations: list
+    digest: str
+    operations: dict
+
+
+@dataclass
+class Tally:
+    """What a number of runs came to. Tallies of several processes are added up."""
+
+    runs: int = 0
+    by_depth: Counter = field(default_factory=Counter)
+    edges: Counter = field(default_factory=Counter)
+    faults: Counter = field(default_factory=Counter)
+    pairs: Counter = field(default_factory=Counter)
+    histories: set = field(default_factory=set)
+    failures: list = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, other):
+        self.runs += other.runs
+        for name in ("by_depth", "edges", "faults", "pairs"):
+            getattr(self, name).update(getattr(other, name))
+        self.histories |= other.histories
+        self.failures += other.failures
+        self.seconds = max(self.seconds, other.seconds)
+
+
+@contextmanager
+def quiet():
+    """Keep the product's logs of expected failures out of the way."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    asyncio_log = logging.getLogger("asyncio")
+    asyncio_log.disabled = True
+    try:
+        yield
+    finally:
+        logging.disable(before)
+        asyncio_log.disabled = False
+
+
+@contextmanager
+def opened():
+    """A place for runs, on the database that Django is set up with."""
+    with quiet():
+        place = Place()
+        try:
+            yield place
+        finally:
+            place.close()
+
+
+def depth_of(seed, *, full=False):
+    return WIRE if full or seed % WIRE_EVERY == 0 else DECODED
+
+
+def one(place, *, seed=None, script=None, depth, tally=None):
+    """Run once and judge; the ledger itself is checked by `settle`."""
+    choices = Choices(seed=seed, script=script)
+    run = Run(place, choices, depth=depth)
+    try:
+        run.execute()
+        judge(run)
+    except Exhausted:
+        run.violations.append(("A6", "the run does not end"))
+    place.park(list(run.names))
+    if tally is not None:
+        tally.runs += 1
+        tally.by_depth[depth] += 1
+        tally.faults.update(run.faults)
+        tally.pairs.update(run.pairs)
+    return Outcome(
+        seed=seed,
+        depth=depth,
+        script=choices.log,
+        told=choices.told,
+        trace=run.loop.trace,
+        violations=run.violations,
+        digest=run.digest(),
+        operations=dict(run.names),
+    )
+
+
+def alone(place, **how):
+    """Run once, and check its ledger at once."""
+    outcome = one(place, **how)
+    settle(place, [outcome], None)
+    return outcome
+
+
+def settle(place, outcomes, tally):
+    """Check the ledgers of these runs; their breaches join their violations."""
+    if tally is not None:
+        _cover(place, outcomes, tally)
+    for breach in place.check():
+        for outcome in outcomes:
+            if breach.operation in outcome.operations:
+                one = breach.invariant
+                node = outcome.operations[breach.operation]
+                outcome.violations.append((one.clause, f"{node}: {one.name}: {breach.what}"))
+
+
+def _cover(place, outcomes, tally):
+    operations = [operation for outcome in outcomes for operation in outcome.operations]
+    rows = place.observer.ask(
+        """SELECT operation_id, array_agg(source || ' ' || event || ' ' || target ORDER BY id)
+                FILTER (WHERE kind = 'STEP'),
+            md5(string_agg(kind || event || target, ',' ORDER BY id))
+        FROM journal WHERE operation_id = ANY(%s::uuid[]) GROUP BY operation_id""",
+        [operations],
+    )
+    for _, edges, history in rows:
+        tally.edges.update(edges or ())
+        tally.histories.add(history)
+
+
+def many(place, seeds, *, full=False, keep_going=True, until=None, most_failures=50, tell=None):
+    """Run every seed; return the tally. `until`: a moment of time.monotonic() at which to stop."""
+    tally, started, batch = Tally(), time.monotonic(), []
+    for seed in seeds:
+        batch.append(one(place, seed=seed, depth=depth_of(seed, full=full), tally=tally))
+        if len(batch) == BATCH:
+            _end_batch(place, batch, tally)
+            batch = []
+            if tell is not None:
+                tell(tally)
+        stop = tally.failures and not keep_going
+        if stop or len(tally.failures) >= most_failures or (until is not None and time.monotonic() > until):
+            break
+    _end_batch(place, batch, tally)
+    tally.seconds = time.monotonic() - started
+    return tally
+
+
+def _end_batch(place, batch, tally):
+    settle(place, batch, tally)
+    for outcome in batch:
+        if outcome.violations:
+            outcome.trace = []
+            tally.failures.append(outcome)
