@@ -79,9 +79,7 @@ class RoutingDecision(models.Model):
 
     client = models.TextField()
     call_node = models.TextField()
-    protocol = models.ForeignKey(
-        ProtocolVersion, on_delete=models.PROTECT, db_column="protocol", db_index=False
-    )
+    protocol = models.ForeignKey(ProtocolVersion, on_delete=models.PROTECT, db_column="protocol", db_index=False)
     release = models.TextField(null=True)
     """None: it keeps its existing path."""
     bucket = models.PositiveSmallIntegerField()

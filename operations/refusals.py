@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from operations.machine import FINAL, edges
 
-APPEND_ONLY = ("evidence", "evidence_payload", "journal", "receipt", "tool_descriptor")
+APPEND_ONLY = (
+    "admin_event",
+    "evidence",
+    "evidence_payload",
+    "journal",
+    "receipt",
+    "routing_decision",
+    "tool_descriptor",
+)
 FIXED = (
     "client",
     "call_node",

@@ -24,6 +24,8 @@ LEASE = timedelta(seconds=30)
 """How long a claim holds. A worker that dies is replaced after it; one that is slow is fenced."""
 AHEAD = timedelta(seconds=2)
 """How far into the future slots of one server may be spoken for by new claims."""
+LOOKED_AFTER_BY = "CASE WHEN o.created_epoch = p.epoch THEN o.release ELSE p.release END"
+"""O3: what was begun before a rollback is looked after by the release that took over, without its row being written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +128,7 @@ def _load(claimed: dict[str, tuple[datetime, int]]) -> list[Work]:
     rows = read(list(claimed))
     with connection.cursor() as cursor:
         cursor.execute(
-            """SELECT o.id::text, p.version, p.release, o.submission_key, t.name, td.task_support,
+            f"""SELECT o.id::text, p.version, {LOOKED_AFTER_BY}, o.submission_key, t.name, td.task_support,
                 t.sync_limit_s, o.as_task, o.arguments, o.poll_ms, s.slug, s.url, s.credential_ref,
                 s.allow_private, s.max_qps, s.poll_floor_ms, s.poll_cap_ms, s.lookup, s.quarantine_s,
                 s.key_window_s, s.task_ttl_s, (s.capabilities->>'creates_tasks')::boolean,
@@ -208,8 +210,11 @@ def reserve_slot(server: str, *, now: datetime, by: datetime | None = None) -> d
         if by is not None and slot >= by:
             return slot
         cursor.execute(
-            "UPDATE server SET next_slot_at = %s WHERE slug = %s",
-            [slot + pacing.slot_gap(max_qps), server],
+            """UPDATE server SET next_slot_at = %s, slots_given = slots_given + 1, second_at = %s,
+                second_slots = CASE WHEN second_at = %s THEN second_slots + 1 ELSE 1 END,
+                peak_slots = GREATEST(peak_slots, CASE WHEN second_at = %s THEN second_slots + 1 ELSE 1 END)
+            WHERE slug = %s""",
+            [slot + pacing.slot_gap(max_qps), *[slot.replace(microsecond=0)] * 3, server],
         )
     return slot
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 from django.db import connection, transaction
 
 from adapters.contract import Negotiation, ToolDescriptor
+from operations.ledger import admin
+from operations.ledger.admin import Note
 from operations.ledger.step import LedgerError
+from operations.rollout import Mode
+
+_TOOL_NAME = "server_id || '/' || name"
 
 
 class NoSuchServer(LedgerError):
@@ -49,18 +54,34 @@ class ToolPolicy:
 
 
 def register_protocol(version: str, *, release: str) -> None:
-    """Register a protocol version with the adapter release that looks after it. Repeating is harmless."""
+    """Register a protocol version with the adapter release that takes its calls and looks after them.
+
+    Repeating is harmless: the releases of a version that is there change by `set_share` and `roll_back` alone.
+    """
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute(
             """INSERT INTO protocol_version (version, epoch, submits_open, closed_reason, release)
             VALUES (%s, 1, true, '', %s) ON CONFLICT (version) DO NOTHING""",
             [version, release],
         )
+        if cursor.rowcount:
+            cursor.execute(
+                "INSERT INTO adapter_release (protocol, release, mode, share) VALUES (%s, %s, %s, 100)",
+                [version, release, Mode.FULL],
+            )
 
 
-def register_server(server: NewServer) -> None:
-    """Register a server, or change the profile of one; its switches and its tools stay."""
+def register_server(server: NewServer, *, note: Note | None = None) -> None:
+    """Register a server, or change the profile of one; its switches and its tools stay.
+
+    `note` says which admin did it and why; None where it was done on the machine itself.
+    """
+    profile = asdict(server)
     with transaction.atomic(durable=True), connection.cursor() as cursor:
+        before = admin.locked("server", "slug", server.slug, tuple(profile))
+        if note is not None:
+            what = "SERVER_REGISTERED" if before is None else "SERVER_CHANGED"
+            admin.record(note, what, f"server:{server.slug}", before=before or {}, after=profile)
         cursor.execute(
             """INSERT INTO server (slug, title, url, protocol, credential_ref, allow_private, max_qps,
                 poll_floor_ms, poll_cap_ms, lookup, quarantine_s, key_window_s, task_ttl_s,
@@ -124,9 +145,15 @@ def _save_tool(server: str, tool: ToolDescriptor, now: datetime) -> None:
         )
 
 
-def set_policy(server: str, tool: str, policy: ToolPolicy) -> bool:
+def set_policy(server: str, tool: str, policy: ToolPolicy, *, note: Note | None = None) -> bool:
     """Set what was decided about a tool. False: the server has described no such tool yet."""
+    decision = asdict(policy)
     with transaction.atomic(durable=True), connection.cursor() as cursor:
+        before = admin.locked("tool", _TOOL_NAME, f"{server}/{tool}", tuple(decision))
+        if before is None:
+            return False
+        if note is not None:
+            admin.record(note, "POLICY_SET", f"tool:{server}/{tool}", before=before, after=decision)
         decided: list[Any] = [policy.effect, policy.effect_on_error, policy.expected_s, policy.budget_s]
         cursor.execute(
             """UPDATE tool SET effect = %s, effect_on_error = %s, expected_s = %s, budget_s = %s,
@@ -136,14 +163,24 @@ def set_policy(server: str, tool: str, policy: ToolPolicy) -> bool:
         return bool(cursor.rowcount)
 
 
-def set_submits(scope: str, name: str, *, is_open: bool, reason: str) -> bool:
-    """Open or shut a submit switch of O5: `scope` is protocol, server or tool (`server/tool`)."""
+def set_submits(scope: str, name: str, *, is_open: bool, reason: str, note: Note | None = None) -> bool:
+    """Open or shut a submit switch of O5: `scope` is protocol, server or tool (`server/tool`).
+
+    False: there is nothing of this name. `reason` is what a refused caller reads.
+    """
     table, key = {
         "protocol": ("protocol_version", "version"),
         "server": ("server", "slug"),
-        "tool": ("tool", "server_id || '/' || name"),
+        "tool": ("tool", _TOOL_NAME),
     }[scope]
+    after = {"submits_open": is_open, "closed_reason": reason}
     with transaction.atomic(durable=True), connection.cursor() as cursor:
+        before = admin.locked(table, key, name, tuple(after))
+        if before is None:
+            return False
+        if note is not None:
+            what = "SUBMITS_OPENED" if is_open else "SUBMITS_CLOSED"
+            admin.record(note, what, f"{scope}:{name}", before=before, after=after)
         cursor.execute(
             f"UPDATE {table} SET submits_open = %s, closed_reason = %s WHERE {key} = %s",
             [is_open, reason, name],

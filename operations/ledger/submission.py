@@ -14,7 +14,7 @@ from django.db import IntegrityError, InterfaceError, OperationalError, connecti
 from adapters import strictjson
 from adapters.contract import Absent, Exchange, Observation, Opened, TaskFacts
 from operations import announce, outputguard
-from operations.ledger import looks, rounds
+from operations.ledger import looks, rollout, rounds
 from operations.ledger.acceptance import Facts, accept_terminal
 from operations.ledger.permits import give, settle
 from operations.ledger.step import MAX_RUNS, LedgerError, Moved, PermitDenied, Step, perform
@@ -32,6 +32,7 @@ from operations.machine import (
     Ticket,
 )
 from operations.models import PermitKind
+from operations.rollout import Path
 
 
 class KeyReused(LedgerError):
@@ -57,6 +58,16 @@ class SubmitsClosed(LedgerError):
         super().__init__(f"submits are closed for this {scope}: {reason}")
         self.scope = scope
         self.reason = reason
+
+
+class KeepExistingPath(LedgerError):
+    """No release takes this call: its call node keeps the path it has. Nothing was made, nothing was sent (O2).
+
+    Said only to a call node that no release was ever chosen for, and to that one every time.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("this call was not chosen; its call node keeps its existing path")
 
 
 class ArgumentsRefused(LedgerError):
@@ -104,7 +115,8 @@ class _Tool:
     budget_s: int
     protocol: str
     epoch: int
-    release: str
+    expected_s: int
+    keeps_path: bool
     input_schema: object
     closed: tuple[tuple[str, bool, str], ...]
 
@@ -113,7 +125,7 @@ def submit(call: NewCall, *, now: datetime) -> Submitted:
     """Make the operation for a call, in SUBMITTING and due at once; send nothing (L2).
 
     The same key with the same request returns the operation there is. Raises KeyReused,
-    NoSuchTool, SubmitsClosed, ArgumentsRefused, and strictjson.BadJson for unreadable arguments.
+    NoSuchTool, SubmitsClosed, KeepExistingPath, ArgumentsRefused, and strictjson.BadJson for unreadable arguments.
     """
     digest = call.digest()
     for run in range(MAX_RUNS):
@@ -125,6 +137,8 @@ def submit(call: NewCall, *, now: datetime) -> Submitted:
             if run == MAX_RUNS - 1:
                 raise
             connection.close()  # whether it was committed or not, the key finds it (R9)
+    if made is None:
+        raise KeepExistingPath  # only now: the decision is committed, and holds for every later request
     if made.created:
         announce.moved(made.operation, made.version)
     return made
@@ -147,8 +161,11 @@ def _standing_for(call: NewCall, digest: str) -> Submitted | None:
     return None
 
 
-def _insert(call: NewCall, digest: str, now: datetime) -> Submitted:
+def _insert(call: NewCall, digest: str, now: datetime) -> Submitted | None:
+    """Make the operation; None: its call node keeps its existing path."""
     tool = _tool(call)
+    if tool.keeps_path:
+        return None
     for scope, is_open, reason in tool.closed:
         if not is_open:
             raise SubmitsClosed(scope, reason)
@@ -156,9 +173,14 @@ def _insert(call: NewCall, digest: str, now: datetime) -> Submitted:
     broken = tuple(found for found in findings if not found.startswith("the schema cannot be used"))
     if broken:
         raise ArgumentsRefused(broken)
+    release = rollout.decide(call.client, call.call_node, version=tool.protocol, expected_s=tool.expected_s, now=now)
+    if release is Path.KEEP_EXISTING:
+        return None
+    if release is Path.CLOSED:
+        raise SubmitsClosed("protocol", "no release of it takes new calls")
     operation, budget = uuid.uuid4(), call.budget_s or tool.budget_s
     request: list[Any] = [call.client, call.call_node, call.principal, call.submission_key, digest]
-    pinned: list[Any] = [tool.id, tool.descriptor_id, tool.protocol, tool.release, tool.epoch]
+    pinned: list[Any] = [tool.id, tool.descriptor_id, tool.protocol, release, tool.epoch]
     with connection.cursor() as cursor:
         cursor.execute(
             """INSERT INTO operation (id, version, state, reason, created_at, entered_at, client,
@@ -191,27 +213,30 @@ def _insert(call: NewCall, digest: str, now: datetime) -> Submitted:
 def _tool(call: NewCall) -> _Tool:
     with connection.cursor() as cursor:
         cursor.execute(
-            """SELECT t.id, t.descriptor_id, t.budget_s, p.version, p.epoch, p.release,
+            """SELECT t.id, t.descriptor_id, t.budget_s, p.version, p.epoch, t.expected_s,
+                EXISTS (SELECT FROM routing_decision d
+                    WHERE d.client = %s AND d.call_node = %s AND d.release IS NULL),
                 td.input_schema::text, p.submits_open, p.closed_reason, s.submits_open,
                 s.closed_reason, t.submits_open, t.closed_reason
             FROM tool t JOIN server s ON s.slug = t.server_id
             JOIN protocol_version p ON p.version = s.protocol
             JOIN tool_descriptor td ON td.id = t.descriptor_id
             WHERE t.server_id = %s AND t.name = %s FOR SHARE OF p""",
-            [call.server, call.tool],
+            [call.client, call.call_node, call.server, call.tool],
         )
         found = cursor.fetchone()
     if found is None:
         raise NoSuchTool(f"{call.server} has no tool {call.tool!r}")
-    switches = found[7:]
+    switches = found[8:]
     return _Tool(
         id=found[0],
         descriptor_id=found[1],
         budget_s=found[2],
         protocol=found[3],
         epoch=found[4],
-        release=found[5],
-        input_schema=strictjson.parse(found[6].encode()),
+        expected_s=found[5],
+        keeps_path=found[6],
+        input_schema=strictjson.parse(found[7].encode()),
         closed=tuple(zip(("protocol", "server", "tool"), switches[0::2], switches[1::2], strict=True)),
     )
 

@@ -154,7 +154,7 @@ def read(operation: uuid.UUID) -> Dossier | None:
         server_title=row.server.title,
         protocol=row.protocol_id,
         release=row.release,
-        current_release=row.protocol.release,
+        current_release=row.release if row.created_epoch == row.protocol.epoch else row.protocol.release,
         created_epoch=row.created_epoch,
         epoch=row.protocol.epoch,
         client=row.client,
