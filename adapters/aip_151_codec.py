@@ -344,11 +344,11 @@ def _facts(
 
 
 def _refuse_lookalike(parts: Mapping[str, Member]) -> None:
-    """N3: Compute, Cloud SQL and Azure answer with a `status` word, JSON-RPC says its own name."""
+    """N3: Compute, Cloud SQL, Azure and A2A answer with a `status`, which AIP-151 has not."""
     kind, status = _value(parts, "kind"), _value(parts, "status")
     if isinstance(kind, str) and kind.lower().endswith("#operation"):
         raise WrongProtocol("an operation in the shape of Compute, not of AIP-151")
-    if status is not None or "jsonrpc" in parts:
+    if status is not None:
         raise WrongProtocol("an answer in the shape of another protocol: AIP-151 has no status word")
 
 
@@ -357,7 +357,7 @@ def _is_done(parts: Mapping[str, Member]) -> bool:
     done = _value(parts, "done")
     if done is not None and not isinstance(done, bool):
         raise BrokenPeer("an operation whose `done` is no boolean")
-    return done is True
+    return bool(done)
 
 
 def _name(parts: Mapping[str, Member], *, expected: str | None, may_be_empty: bool) -> str:

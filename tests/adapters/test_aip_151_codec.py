@@ -259,6 +259,12 @@ class TestHttpErrors:
 
         assert refused.value.kind is RefusalKind.ADMIN
 
+    @pytest.mark.parametrize("status, error", [(403, Refused), (500, BrokenPeer), (429, Throttled)])
+    def test_not_found_under_another_status_is_not_absent(self, status, error):
+        """X1: the body never contradicts its status."""
+        with pytest.raises(error):
+            codec.decode_look(failure(404, "NOT_FOUND", status=status), name=NAME)
+
     def test_b134_an_error_body_is_not_the_operations_error(self):
         with pytest.raises(BrokenPeer):
             codec.decode_look(failure(503, "UNAVAILABLE"), name=NAME)
