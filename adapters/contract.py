@@ -25,7 +25,7 @@ import enum
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """A value as strict JSON allows it. Integers keep every digit."""
@@ -311,6 +311,18 @@ Observation = Working | NeedsInput | Ended | Absent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Overheard:
+    """A question that came on a stream nobody had asked on."""
+
+    question: Question
+    task_id: str | None
+    """The task that it names; None where it names none and its session stands for it."""
+    event_id: str
+    """Where to resume after it; empty where the server offers no resumption."""
+    exchange: Exchange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
     """A session for one operation, with what its server declared."""
 
@@ -383,6 +395,8 @@ class RefusalKind(enum.StrEnum):
     """Credentials, a redirect, a missing capability: an admin can."""
     REQUEST = "REQUEST"
     """The request itself is at fault: only another call node can."""
+    TASK = "TASK"
+    """The server declares tasks and still will not run this tool as one (N2)."""
 
 
 class Refused(Answered):
@@ -548,4 +562,37 @@ class Adapter(Protocol):
 
     async def fetch(self, wire: Wire, handle: Handle, status: ProtocolStatus) -> ToolResult | NotReady:
         """Read the result of a task seen as completed or failed (R1)."""
+        ...
+
+
+class StandingStream(Protocol):
+    """A stream on which a server may ask at any time."""
+
+    @property
+    def last_event_id(self) -> str:
+        """Where to resume; empty where the server offers no resumption."""
+        ...
+
+    @property
+    def retry_s(self) -> float | None:
+        """How long the server wants us to stay away before we come back."""
+        ...
+
+    def heard(self) -> AsyncIterator[Overheard]:
+        """Yield each question as it comes; end with the stream. Raises any AdapterError."""
+        ...
+
+
+@runtime_checkable
+class Listens(Protocol):
+    """What an adapter can also do whose server may ask without being asked."""
+
+    def listen(
+        self, wire: Wire, handle: Handle, *, last_event_id: str, total_s: float
+    ) -> AbstractAsyncContextManager[StandingStream]:
+        """Open the standing stream of the operation's session, for at most `total_s`.
+
+        A question that names another task than the handle's is refused, and not yielded (B033).
+        Raises any AdapterError on entering: Refused where the server has no such stream.
+        """
         ...

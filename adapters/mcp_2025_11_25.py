@@ -6,6 +6,9 @@ What shapes this adapter:
   before `tools/call`, is what turns `tasks/list` into a lookup (L4, class B where it is proved).
 * A question is delivered once, on the stream of `tasks/result`. The stream is opened only when a
   look saw `input_required` and nobody holds the question yet, and dropped as soon as it is here.
+* A server may also ask on the standing stream of the session, and need not show `input_required`
+  then. `listen` holds that stream; whoever calls it stores what it hears before anything else.
+* A stream that broke off is resumed where its server gave event ids: nothing is sent twice for it.
 * `tasks/get` is the only source of a status.
 * A server numbers its questions in a space of its own that may start at 0 and may repeat.
 
@@ -16,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from adapters import http, jsonrpc, mcp_exchange, strictjson
@@ -40,6 +43,7 @@ from adapters.contract import (
     NotSent,
     Observation,
     Opened,
+    Overheard,
     Promises,
     ProtocolStatus,
     Question,
@@ -47,6 +51,7 @@ from adapters.contract import (
     Refused,
     Reply,
     Stability,
+    StandingStream,
     TaskFacts,
     ToolDescriptor,
     ToolResult,
@@ -108,7 +113,7 @@ class Mcp20251125:
         with evidence(seen):
             for _ in range(MAX_PAGES):
                 heard = await self._ask(wire, opened.session, "tools/list", _page(cursor))
-                seen.append(heard.exchange)
+                seen += heard.exchanges
                 page, cursor = codec.decode_tools(heard.result.value)
                 tools += page
                 if cursor is None:
@@ -124,7 +129,7 @@ class Mcp20251125:
         seen: list[Exchange] = []
         with evidence(seen):
             heard = await _converse(wire, _request("initialize", body, None, first=True), request_id)
-            seen.append(heard.exchange)
+            seen += heard.exchanges
             capabilities = codec.decode_capabilities(heard.result)
             session = codec.decode_session(heard.headers)
             seen.append(await _tell(wire, session, "notifications/initialized", codec.encode_initialized()))
@@ -140,8 +145,8 @@ class Mcp20251125:
         seen: list[Exchange] = []
         with evidence(seen):
             heard = await _converse(wire, request, codec.call_id(call))
-            seen.append(heard.exchange)
-            found = codec.decode_created(heard.result, asked=heard.asked)
+            seen += heard.exchanges
+            found = codec.decode_created(heard.said, asked=heard.asked, as_task=call.as_task)
         task_id = None if isinstance(found, Absent) or found.task is None else found.task.task_id
         await self._be_polite(wire, handle.session, heard.asked, task_id)
         return replace(found, exchanges=tuple(seen))
@@ -152,12 +157,14 @@ class Mcp20251125:
             raise Refused(f"this protocol has no lookup {lookup.value}", kind=RefusalKind.ADMIN)
         seen: list[Exchange] = []
         with evidence(seen):
-            tasks = await self._list_tasks(wire, handle.session, seen)
+            tasks, asked = await self._list_tasks(wire, handle.session, seen)
             if len(tasks) > 1:
                 raise WrongProtocol("the session of one operation holds more than one task")
-        if not tasks:
-            return Absent(code=0, message="the session holds no task", by_key=True, exchanges=tuple(seen))
-        return replace(codec.observe(tasks[0]), exchanges=tuple(seen))
+            if not tasks:
+                return Absent(code=0, message="the session holds no task", by_key=True, exchanges=tuple(seen))
+            questions = codec.decode_questions(asked, task_id=tasks[0].task_id)
+        await self._be_polite(wire, handle.session, asked, tasks[0].task_id)
+        return replace(codec.observe(tasks[0], questions), exchanges=tuple(seen))
 
     async def look(self, wire: Wire, handle: Handle, *, expect_question: bool) -> Observation:
         """Send `tasks/get`, and fetch the question when the task waits with one we do not hold."""
@@ -191,7 +198,7 @@ class Mcp20251125:
         seen: list[Exchange] = []
         with evidence(seen):
             heard = await self._ask(wire, handle.session, "tasks/cancel", {"taskId": task_id})
-            seen.append(heard.exchange)
+            seen += heard.exchanges
             found = codec.decode_cancel(heard.said, task_id=task_id)
         return replace(found, exchanges=tuple(seen))
 
@@ -201,14 +208,24 @@ class Mcp20251125:
         seen: list[Exchange] = []
         with evidence(seen):
             heard = await self._ask(wire, handle.session, "tasks/result", {"taskId": task_id})
-            seen.append(heard.exchange)
+            seen += heard.exchanges
             found = codec.decode_result(heard.said, status=status)
         return replace(found, exchanges=tuple(seen))
+
+    @contextlib.asynccontextmanager
+    async def listen(
+        self, wire: Wire, handle: Handle, *, last_event_id: str, total_s: float
+    ) -> AsyncIterator[StandingStream]:
+        """GET the session's standing stream. 405 is a server without one; the second of a session is 409."""
+        request = _standing_request(handle.session, last_event_id, total_s)
+        rule = _session_rule(handle.session)
+        async with mcp_exchange.standing(wire, request, last_event_id=last_event_id, session_lost=rule) as standing:
+            yield _Listening(self, wire, handle, standing)
 
     async def _get(self, wire: Wire, session: str | None, task_id: str, seen: list[Exchange]) -> Observation:
         with evidence(seen):
             heard = await self._ask(wire, session, "tasks/get", {"taskId": task_id})
-            seen.append(heard.exchange)
+            seen += heard.exchanges
             found = codec.decode_look(heard.said, task_id=task_id, asked=heard.asked)
         await self._be_polite(wire, session, heard.asked, task_id)
         return found
@@ -234,7 +251,7 @@ class Mcp20251125:
                 seen.extend(silence.exchanges)
                 await self._stop_listening(wire, session, request_id)
                 return (), False
-            seen.append(heard.exchange)
+            seen += heard.exchanges
             if heard.answer is None:
                 await self._stop_listening(wire, session, request_id)
             questions = codec.decode_questions(heard.asked, task_id=task_id, on_own_stream=True)
@@ -251,22 +268,30 @@ class Mcp20251125:
         with contextlib.suppress(AdapterError):
             await _tell(wire, session, "notifications/cancelled", body, total_s=COURTESY_S)
 
-    async def _list_tasks(self, wire: Wire, session: str | None, seen: list[Exchange]) -> list[TaskFacts]:
+    async def _list_tasks(
+        self, wire: Wire, session: str | None, seen: list[Exchange]
+    ) -> tuple[list[TaskFacts], list[ServerRequest]]:
         tasks: list[TaskFacts] = []
+        asked: list[ServerRequest] = []
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             heard = await self._ask(wire, session, "tasks/list", _page(cursor))
-            seen.append(heard.exchange)
+            seen += heard.exchanges
             page, cursor = codec.decode_tasks(heard.result.value)
             tasks += page
+            asked += heard.asked
             if cursor is None:
-                return tasks
+                return tasks, asked
         raise BrokenPeer("the list of tasks does not end")
 
     async def _ask(self, wire: Wire, session: str | None, method: str, params: Mapping[str, Json]) -> Heard:
         request_id = self._new_id()
         body = jsonrpc.encode_request(request_id=request_id, method=method, params=strictjson.canonical(params))
         return await _converse(wire, _request(method, body, session), request_id)
+
+    async def be_polite(self, wire: Wire, handle: Handle, request: ServerRequest) -> None:
+        """Answer one request of the server that is no question of ours."""
+        await self._be_polite(wire, handle.session, [request], None)
 
     async def _be_polite(
         self,
@@ -287,6 +312,52 @@ class Mcp20251125:
             # Only a courtesy: the observation is already in hand and must not be lost to it.
             with contextlib.suppress(AdapterError):
                 await _tell(wire, session, request.method, codec.encode_courtesy(request), total_s=COURTESY_S)
+
+
+class _Listening:
+    """`contract.StandingStream` of one operation's session."""
+
+    def __init__(self, adapter: Mcp20251125, wire: Wire, handle: Handle, standing: mcp_exchange.Standing) -> None:
+        self._adapter = adapter
+        self._wire = wire
+        self._handle = handle
+        self._standing = standing
+
+    @property
+    def last_event_id(self) -> str:
+        """Where to resume."""
+        return self._standing.last_event_id
+
+    @property
+    def retry_s(self) -> float | None:
+        """How long the server wants us away."""
+        return self._standing.retry_s
+
+    async def heard(self) -> AsyncIterator[Overheard]:
+        """Yield the questions that may be this operation's; answer or refuse all else that is asked."""
+        task_id = self._handle.task_id
+        async for message, exchange in self._standing.messages():
+            if not isinstance(message, ServerRequest):
+                continue
+            named = codec.named_task(message)
+            if message.method != "elicitation/create" or (named and task_id and named != task_id):
+                await self._adapter.be_polite(self._wire, self._handle, message)
+                continue
+            # One that cannot be shown is no reason to leave the stream: the next can (B033).
+            with contextlib.suppress(WrongProtocol):
+                question = codec.decode_question(message)
+                yield Overheard(
+                    question=question, task_id=named, event_id=self._standing.last_event_id, exchange=exchange
+                )
+
+
+def _standing_request(session: str | None, last_event_id: str, total_s: float | None) -> WireRequest:
+    headers = [("Accept", "text/event-stream"), ("MCP-Protocol-Version", codec.PROTOCOL_VERSION)]
+    if session is not None:
+        headers.append(("MCP-Session-Id", session))
+    if last_event_id:
+        headers.append(("Last-Event-ID", last_event_id))
+    return WireRequest(label="GET stream", body=b"", headers=tuple(headers), method="GET", total_s=total_s)
 
 
 def _request(
@@ -330,7 +401,14 @@ async def _converse(
     enough: Callable[[ServerRequest], bool] = lambda _asked: False,
 ) -> Heard:
     session = dict(request.headers).get("MCP-Session-Id")
-    return await mcp_exchange.ask(wire, request, request_id, enough=enough, session_lost=_session_rule(session))
+    return await mcp_exchange.ask(
+        wire,
+        request,
+        request_id,
+        enough=enough,
+        session_lost=_session_rule(session),
+        resume=lambda event_id, left_s: _standing_request(session, event_id, left_s),
+    )
 
 
 def _session_rule(session: str | None) -> jsonrpc.SessionRule:

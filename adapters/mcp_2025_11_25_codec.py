@@ -26,6 +26,8 @@ from adapters.contract import (
     Observation,
     ProtocolStatus,
     Question,
+    RefusalKind,
+    Refused,
     Reply,
     TaskFacts,
     TaskSupport,
@@ -167,8 +169,22 @@ def decode_task(value: Json, *, expected_id: str | None = None) -> TaskFacts:
     return mcp_shapes.read_task(value, ttl="ttl", poll="pollInterval", expected_id=expected_id)
 
 
-def decode_created(result: RpcResult, *, asked: Iterable[ServerRequest] = ()) -> Observation:
-    """Read the answer to `tools/call`: a task, or the result of a call that ran at once."""
+def decode_created(
+    answer: RpcResult | RpcError, *, asked: Iterable[ServerRequest] = (), as_task: bool = False
+) -> Observation:
+    """Read the answer to `tools/call`: a task, or the result of a call that ran at once.
+
+    Raises Refused; with RefusalKind.TASK where the server does not know this tool as a task.
+    """
+    if isinstance(answer, RpcError):
+        if as_task and answer.code == UNKNOWN_METHOD:
+            words = strictjson.printable(answer.message)[:300]
+            raise Refused(f"refused as a task: {words}", kind=RefusalKind.TASK, code=answer.code)
+        raise refusal(answer, "tools/call")
+    return _decode_created(answer, asked)
+
+
+def _decode_created(result: RpcResult, asked: Iterable[ServerRequest]) -> Observation:
     told = as_object(result.value, "the answer to tools/call")
     if isinstance(told.get("task"), dict):
         task = decode_task(told["task"])
@@ -223,8 +239,14 @@ def is_about(request: ServerRequest, task_id: str, *, on_own_stream: bool = Fals
     """Whether the server asks a person for this task."""
     if request.method != "elicitation/create":
         return False
-    named = member(member(request.params, "_meta"), RELATED_TASK).get("taskId")
+    named = named_task(request)
     return named == task_id or (named is None and on_own_stream)
+
+
+def named_task(request: ServerRequest) -> str | None:
+    """Return the task that a request of the server says it is about; empty for a name that is no text."""
+    named = member(member(request.params, "_meta"), RELATED_TASK).get("taskId")
+    return named if named is None or isinstance(named, str) else ""
 
 
 def decode_question(request: ServerRequest) -> Question:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from adapters import http, jsonrpc, mcp_shapes, sse, strictjson
 from adapters.contract import (
@@ -28,8 +29,18 @@ from adapters.jsonrpc import RpcError, RpcResult, ServerRequest, SessionRule
 ACCEPT = ("Accept", "application/json, text/event-stream")
 CONTENT_TYPE = ("Content-Type", jsonrpc.MEDIA_TYPE)
 
+MAX_RESUMES = 3
+"""How often one request comes back for the rest of its stream: each time costs a request (P2)."""
+MAX_RETRY_S = 5.0
+"""A server that wants us away for longer than this is come back to all the same."""
+RESUME_WITHIN_S = 25.0
+"""Counted from the request: whoever resumes must be done before the claim ends under which it asked."""
+
 _DRAIN_S = 0.1
 _EVENT_TYPE = "text/event-stream"
+
+Resume: TypeAlias = Callable[[str, float], WireRequest]
+"""Given the last event id and the seconds that are left: the request for what came after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +52,13 @@ class Heard:
     asked: tuple[ServerRequest, ...]
     headers: Mapping[str, str]
     exchange: Exchange
+    earlier: tuple[Exchange, ...] = ()
+    """Streams that broke off before, where this one went on."""
+
+    @property
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """Everything that was read for this answer, in order."""
+        return (*self.earlier, self.exchange)
 
     @property
     def said(self) -> RpcResult | RpcError:
@@ -65,16 +83,30 @@ async def ask(
     enough: Callable[[ServerRequest], bool] = lambda _asked: False,
     session_lost: SessionRule = lambda _status, _error: False,
     patient: bool = False,
+    resume: Resume | None = None,
 ) -> Heard:
     """Send a request and read its answer.
 
     `enough`: a server's request that ends the listening before the answer comes. `patient`: an
     event that cannot be read does not end it, because to leave the stream would cancel the request
-    (C8); it is raised only where no answer follows.
+    (C8); it is raised only where no answer follows. `resume`: how to ask for the rest of a stream
+    that broke off, where its server gave event ids.
     """
+    listening = _Listening(request_id, enough, patient=patient)
+    within_s = RESUME_WITHIN_S if request.total_s is None else request.total_s
+    ends = asyncio.get_running_loop().time() + within_s
+    try:
+        return await _exchange(wire, request, listening, session_lost)
+    except MaybeSent as broken:
+        if resume is None or not listening.last_event_id:
+            raise
+        return await _resumed(wire, resume, listening, broken, ends=ends)
+
+
+async def _exchange(wire: Wire, request: WireRequest, listening: _Listening, session_lost: SessionRule) -> Heard:
     async with wire.stream(request) as stream:
         if http.is_success(stream.status) and stream.media_type == _EVENT_TYPE:
-            return await _listen(stream, request_id, enough, patient=patient)
+            return await listening.hear(stream)
         try:
             body = b"".join([chunk async for chunk in stream.chunks()])
         except http.CutOff as cut:
@@ -87,8 +119,86 @@ async def ask(
             body=body,
             exchange=stream.exchange(),
         )
-    answer = jsonrpc.decode_answer(response, request_id=request_id, session_lost=session_lost)
+    answer = jsonrpc.decode_answer(response, request_id=listening.request_id, session_lost=session_lost)
     return Heard(answer=answer, asked=(), headers=response.headers, exchange=response.exchange)
+
+
+async def _resumed(wire: Wire, resume: Resume, listening: _Listening, broken: MaybeSent, *, ends: float) -> Heard:
+    """Come back for the rest of a stream. The work it tells of goes on meanwhile: nothing is sent twice.
+
+    Raises what broke the stream first when the rest cannot be had either: that is what counts for
+    the request (L4).
+    """
+    seen, time = list(broken.exchanges), asyncio.get_running_loop().time
+    for _ in range(MAX_RESUMES):
+        away_s = min(listening.retry_s, MAX_RETRY_S)
+        if (left_s := ends - time() - away_s) <= 0:
+            break
+        await asyncio.sleep(away_s)
+        try:
+            async with wire.stream(resume(listening.last_event_id, left_s)) as stream:
+                if not http.is_success(stream.status) or stream.media_type != _EVENT_TYPE:
+                    break
+                heard = await listening.hear(stream)
+                return replace(heard, earlier=tuple(seen))
+        except MaybeSent as again:
+            seen += again.exchanges
+        except AdapterError as error:
+            seen += error.exchanges
+            break
+    raise MaybeSent(broken.reason, exchanges=seen)
+
+
+class Standing:
+    """A stream on which the server speaks first: its messages, one by one, with what was read of each."""
+
+    def __init__(self, stream: WireStream, *, last_event_id: str) -> None:
+        self.last_event_id = last_event_id
+        self.retry_s: float | None = None
+        self._stream = stream
+        self._told = 0
+
+    async def messages(self) -> AsyncIterator[tuple[jsonrpc.Message, Exchange]]:
+        """Yield each message as it comes. What cannot be read is skipped: nobody waits for it here.
+
+        Raises BrokenPeer for an event over its cap, MaybeSent when the stream breaks off or time is up.
+        """
+        reader = sse.EventReader(last_event_id=self.last_event_id or None)
+        async for chunk in self._stream.chunks():
+            for message in _messages(self._stream, reader, chunk):
+                self.last_event_id = reader.last_event_id or ""
+                if not isinstance(message, Answered):
+                    yield message, self._news()
+            self.last_event_id = reader.last_event_id or ""
+            self.retry_s = None if reader.retry_ms is None else reader.retry_ms / 1000
+
+    def _news(self) -> Exchange:
+        """What was read since the last message, as evidence: the whole stream would be kept each time."""
+        whole = self._stream.exchange()
+        begin, self._told = self._told, len(whole.body)
+        return replace(whole, body=whole.body[begin:], complete=True)
+
+
+@contextlib.asynccontextmanager
+async def standing(
+    wire: Wire, request: WireRequest, *, last_event_id: str, session_lost: SessionRule
+) -> AsyncIterator[Standing]:
+    """Open a standing stream. Raises Refused or BrokenPeer where the server gives none, SessionLost."""
+    async with wire.stream(request) as stream:
+        if http.is_success(stream.status) and stream.media_type == _EVENT_TYPE:
+            yield Standing(stream, last_event_id=last_event_id)
+            return
+        body = b"".join([chunk async for chunk in stream.chunks()])
+        response = WireResponse(
+            status=stream.status,
+            headers=stream.headers,
+            media_type=stream.media_type,
+            body=body,
+            exchange=stream.exchange(),
+        )
+    # Nothing was asked here, so that every answer is an error.
+    jsonrpc.decode_answer(response, request_id="", session_lost=session_lost)
+    raise http.status_error(response)
 
 
 @contextlib.contextmanager
@@ -102,32 +212,49 @@ def evidence(seen: Sequence[Exchange]) -> Iterator[None]:
         raise
 
 
-async def _listen(
-    stream: WireStream, request_id: str, enough: Callable[[ServerRequest], bool], *, patient: bool
-) -> Heard:
-    """Read events until the answer is here. Raises MaybeSent when the stream ends without it (B112)."""
-    asked: list[ServerRequest] = []
-    answer: RpcResult | RpcError | None = None
-    unread: Answered | None = None
-    reader, chunks = sse.EventReader(), stream.chunks()
-    async for chunk in chunks:
+class _Listening:
+    """What is listened for, and what has come so far, over every stream that brings a part of it."""
+
+    def __init__(self, request_id: str, enough: Callable[[ServerRequest], bool], *, patient: bool) -> None:
+        self.request_id = request_id
+        self.last_event_id = ""
+        self.retry_s = 0.0
+        self._enough = enough
+        self._patient = patient
+        self._asked: list[ServerRequest] = []
+        self._unread: Answered | None = None
+
+    async def hear(self, stream: WireStream) -> Heard:
+        """Read events until the answer is here. Raises MaybeSent when the stream ends without it (B112)."""
+        answer: RpcResult | RpcError | None = None
+        reader, chunks = sse.EventReader(last_event_id=self.last_event_id or None), stream.chunks()
+        try:
+            async for chunk in chunks:
+                answer = self._take(stream, reader, chunk)
+                if answer is not None or any(self._enough(request) for request in self._asked):
+                    break
+            else:
+                ended = MaybeSent("the event stream ended without the answer", exchanges=(stream.exchange(),))
+                raise self._unread or ended
+        finally:
+            self.last_event_id = reader.last_event_id or ""
+            self.retry_s = (reader.retry_ms or 0) / 1000
+        if answer is not None:
+            await _drain(chunks)
+        return Heard(answer=answer, asked=tuple(self._asked), headers=stream.headers, exchange=stream.exchange())
+
+    def _take(self, stream: WireStream, reader: sse.EventReader, chunk: bytes) -> RpcResult | RpcError | None:
+        answer = None
         for message in _messages(stream, reader, chunk):
             if isinstance(message, Answered):
-                unread = unread or message
-                if not patient:
+                self._unread = self._unread or message
+                if not self._patient:
                     raise message
             elif isinstance(message, ServerRequest):
-                asked.append(message)
-            elif isinstance(message, jsonrpc.Response) and jsonrpc.is_answer_to(message, request_id=request_id):
+                self._asked.append(message)
+            elif isinstance(message, jsonrpc.Response) and jsonrpc.is_answer_to(message, request_id=self.request_id):
                 answer = message.answer
-        if answer is not None or any(enough(request) for request in asked):
-            break
-    else:
-        ended = MaybeSent("the event stream ended without the answer", exchanges=(stream.exchange(),))
-        raise unread or ended
-    if answer is not None:
-        await _drain(chunks)
-    return Heard(answer=answer, asked=tuple(asked), headers=stream.headers, exchange=stream.exchange())
+        return answer
 
 
 async def _drain(chunks: AsyncIterator[bytes]) -> None:

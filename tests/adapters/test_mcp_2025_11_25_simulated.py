@@ -235,7 +235,7 @@ class TestSteps:
         with pytest.raises(Refused) as caught:
             await world.submit("inline")
 
-        assert caught.value.kind is RefusalKind.ADMIN
+        assert caught.value.kind is RefusalKind.TASK
         assert world.truth.created == []
 
     @pytest.mark.parametrize("tool", ["crash", "sorry"])
