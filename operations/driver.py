@@ -220,6 +220,7 @@ class _Drive:
             can_look_up=offered and in_reach,
             replays=lookup is Lookup.SAME_KEY_REPLAY,
             key_window=timedelta(seconds=self._work.server.key_window_s),
+            listed=timedelta(seconds=self._work.server.task_ttl_s),
         )
 
     def _call(self, *, as_task: bool, continuation: Continuation | None = None) -> Call:

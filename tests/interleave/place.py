@@ -76,7 +76,7 @@ class Place:
                 lookup=lookup.value,
                 quarantine_s=60,
                 key_window_s=300,
-                task_ttl_s=3600,
+                task_ttl_s=LIFE_S[lookup],
             )
             ledger.register_server(server)
             ledger.save_negotiation(slug, Negotiation(capabilities=capabilities, tools=tools), now=START)
@@ -102,6 +102,8 @@ class Place:
 TOOLS = {"long": TaskSupport.OPTIONAL, "plain": TaskSupport.FORBIDDEN, "refused": TaskSupport.FORBIDDEN}
 
 
+LIFE_S = {lookup: 150 if lookup is Lookup.LIST_BY_KEY else 3600 for lookup in Lookup}
+"""How long a server is asked to keep a task. One forgets soon: its absence proves nothing after that."""
 POLICIES = {
     "harmless": {"effect": "NONE"},
     "effects": {"effect": "EXTERNAL"},

@@ -77,6 +77,9 @@ def draw(choices, *, depth):
     lookups = (Lookup.NONE, Lookup.SESSION_LIST)
     if decoded:
         lookups += (Lookup.LIST_BY_KEY, Lookup.SAME_KEY_REPLAY)
+    lookup = setup("lookup", *lookups)
+    # What can be looked up keeps its tasks as long as its profile says: that is what makes it class A or B.
+    lives = (None,) if lookup is not Lookup.NONE else (None, 60_000, 15_000, 6_000)
     asks = setup("questions", 0, 1, 2)
     cancel = CancelStyle.HONEST
     works_on = False
@@ -90,14 +93,14 @@ def draw(choices, *, depth):
         hot=hot,
         operations=operations,
         style=style,
-        lookup=setup("lookup", *lookups),
+        lookup=lookup,
         work=setup("work in s", (4.0,), (), (0.0, 3.0), (2.0, 9.0), (30.0,), (1.0, 1.0, 1.0))
         + ((2.0,) * asks if asks else ()),
         asks=asks,
         effect=bool(setup("has an effect", False, True)),
         end=world("the task ends", "well", "error", "crash", "breaks its schema"),
         tool=world("tool", "long", "plain", "refused"),
-        ttl_ms=world("time to live", None, 60_000, 15_000, 6_000),
+        ttl_ms=world("time to live", *lives),
         poll_ms=setup("poll interval", 2000, 5000, 500),
         budget_s=setup("budget", 120, 400, 40, 15),
         answer_within_s=setup("answer within", 60, 8, 300),

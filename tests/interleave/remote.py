@@ -138,7 +138,8 @@ class ChosenServer(ToolServer):
 
     def find_by_key(self, key):
         """The lookup of a class B server: the newest task of this key, or None."""
-        made = [task for known, task in self.all_tasks if known == key and task.task_id]
+        now = self._clock()
+        made = [t for known, t in self.all_tasks if known == key and t.task_id and not t.is_expired(now)]
         return made[-1] if made else None
 
 
