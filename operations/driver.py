@@ -360,12 +360,13 @@ class _Drive:
     async def _find(self) -> ledger.Unchanged | None:
         lookup = Lookup(self._work.server.lookup)
         call = self._call(as_task=self._work.as_task)
+        asked_at = self._d.now()
         seen = await self._adapter.find(self._wire, self._handle, call, lookup)
         if not isinstance(seen, Absent):
             return await self._apply(seen)
-        lost_at = self._work.row.lost_at or self._d.now()
-        if self._d.now() < lost_at + timedelta(seconds=self._work.server.quarantine_s):
-            # X2: an early "not there" can be overtaken by a delayed original.
+        lost_at = self._work.row.lost_at or asked_at
+        if asked_at < lost_at + timedelta(seconds=self._work.server.quarantine_s):
+            # X2: an early "not there" can be overtaken by a delayed original, however late we hear of it.
             return self._d.later(self._work, self._d.retry_at(self._work), misses=self._work.misses + 1)
         await self._step(
             ledger.nothing_created,
