@@ -18,7 +18,7 @@ from referencing import Registry
 
 from operations import pattern
 
-MAX_STEPS = 4_000_000
+MAX_STEPS = 2_000_000
 """A few seconds. What needs more is for a person."""
 _RULE = 20
 """What trying one rule costs, in steps of the pattern engine."""
