@@ -191,6 +191,7 @@ class TestLook:
         "body, answer",
         [
             (b"<html>please log in</html>", {"media_type": "text/html"}),
+            (operation(done=True, response=RESPONSE), {"media_type": "text/plain"}),
             (b"", {"status": 202}),
             (b"", {}),
             (b'{"name":', {}),
@@ -212,6 +213,10 @@ class TestProgress:
             ({"progress": {"progressPercent": 7}}, "7 %"),
             ({"stage": "BUILD", "requestedCancellation": True}, "BUILD, cancellation requested"),
             ({"@type": "t/google.protobuf.Struct", "value": {"statusMessage": "in a Struct"}}, "in a Struct"),
+            (
+                {"@type": "t/Own", "value": {"statusMessage": "inner"}, "statusMessage": "a field of its own"},
+                "a field of its own",
+            ),
             ({"progressPercent": 101, "state": 3}, ""),
             ({"progressPercent": True, "statusMessage": ["x"]}, ""),
             ("metadata", ""),
