@@ -37,12 +37,14 @@ _PLACES = (
     ("approvals", "inbox", _("Approvals")),
     ("operations", "ops", _("Operations")),
     ("reconcile", "recon", _("Reconcile")),
+    ("servers", "srv", _("Servers & tools")),
     ("help", "help", _("Help")),
 )
 _ROOM_OF = (
     (("approval", "round"), "approvals"),
     (("operation", "cancel", "evidence"), "operations"),
     (("reconcile", "claim", "judge", "second", "settle_effect"), "reconcile"),
+    (("server", "tool"), "servers"),
     (("help",), "help"),
     (("home", "try_it"), "home"),
 )

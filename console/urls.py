@@ -3,7 +3,7 @@
 from django.urls import URLPattern, URLResolver, include, path
 
 from console.api import health
-from console.views import approvals, home, operations, reconcile
+from console.views import approvals, home, operations, reconcile, servers
 from console.views import help as help_
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -27,6 +27,15 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("reconcile/<uuid:number>/second/", reconcile.second, name="second"),
     path("reconcile/<uuid:number>/effect/", reconcile.settle_effect, name="settle_effect"),
     path("help/", help_.page, name="help"),
+    path("servers/", servers.listing, name="servers"),
+    path("servers/new/", servers.register, name="server_new"),
+    path("servers/<slug:slug>/", servers.page, name="server"),
+    path("servers/<slug:slug>/edit/", servers.edit, name="server_edit"),
+    path("servers/<slug:slug>/test/", servers.test, name="server_test"),
+    path("servers/<slug:slug>/negotiate/", servers.negotiate, name="server_negotiate"),
+    path("servers/<slug:slug>/switch/", servers.switch, name="server_switch"),
+    path("servers/<slug:slug>/tools/<path:name>/policy/", servers.policy, name="tool_policy"),
+    path("servers/<slug:slug>/tools/<path:name>/", servers.tool, name="tool"),
     path("approvals/", approvals.approvals, name="approvals"),
     path("approvals/<uuid:operation>/<int:number>/", approvals.round_, name="round"),
     path("approvals/<uuid:operation>/<int:number>/claim/", approvals.round_claim, name="round_claim"),

@@ -30,7 +30,7 @@ from adapters.contract import (
     WrongProtocol,
 )
 from operations import ledger
-from operations.ledger import NewServer
+from operations.ledger import NewServer, Note
 from operations.queries.servers import ServerAddress, ToolView, server_address, tools_of
 
 Clock = Callable[[], datetime]
@@ -82,6 +82,16 @@ def protocols() -> tuple[str, ...]:
     return registry.versions()
 
 
+def lookups() -> tuple[str, ...]:
+    """Return every way to find a lost submit that a server's operator may vouch for (X2)."""
+    return tuple(lookup.value for lookup in Lookup)
+
+
+def releases(version: str) -> tuple[str, ...]:
+    """Return the releases of a protocol version that this installation has code for, oldest first."""
+    return registry.releases(version)
+
+
 def promises(version: str, *, release: str) -> Promises | None:
     """Return what a protocol version itself promises; None when no adapter of this release is left."""
     try:
@@ -90,25 +100,30 @@ def promises(version: str, *, release: str) -> Promises | None:
         return None
 
 
-def register(server: NewServer) -> None:
+def register(server: NewServer, *, note: Note | None = None) -> None:
     """Store the profile of a server; it offers no tools before it was negotiated with.
 
-    Raises CannotRegister.
+    `note` says which admin did it and why. Raises CannotRegister.
     """
     if server.protocol not in registry.versions():
         raise CannotRegister(f"no adapter speaks {server.protocol!r}; there are: {', '.join(registry.versions())}")
-    if server.lookup not in {lookup.value for lookup in Lookup}:
+    if server.lookup not in lookups():
         raise CannotRegister(f"{server.lookup!r} is no kind of lookup")
     if problem := addresses.url_problem(server.url):
         raise CannotRegister(f"{server.url!r}: {problem}")
     if server.max_qps <= 0:
         raise CannotRegister("a server that may be asked nothing cannot be looked after: max QPS must be above 0")
     ledger.register_protocol(server.protocol, release=registry.releases(server.protocol)[-1])
-    ledger.register_server(server)
+    ledger.register_server(server, note=note)
 
 
 def negotiate(
-    slug: str, *, clock: Clock, environ: Mapping[str, str], connections_for: ConnectionsFor = http.Connections
+    slug: str,
+    *,
+    clock: Clock,
+    environ: Mapping[str, str],
+    connections_for: ConnectionsFor = http.Connections,
+    note: Note | None = None,
 ) -> ServerOutlook:
     """Ask a registered server what it is and offers, keep that, and say what it means.
 
@@ -117,7 +132,7 @@ def negotiate(
     """
     server = _address(slug)
     negotiation = _asked(server, clock=clock, environ=environ, connections_for=connections_for)
-    ledger.save_negotiation(slug, negotiation, now=clock())
+    ledger.save_negotiation(slug, negotiation, now=clock(), note=note)
     return _outlook(server, negotiation, known={tool.name: tool for tool in tools_of(slug)})
 
 

@@ -21,7 +21,7 @@ from operations import ledger
 from operations.queries import operations, servers
 from operations.queries.operations import Filter
 
-_ROOMS = {"home", "approvals", "operations", "reconcile", "help", ""}
+_ROOMS = {"home", "approvals", "operations", "reconcile", "adapters", "servers", "gates", "help", ""}
 
 login = auth_views.LoginView.as_view(template_name="login.html", redirect_authenticated_user=True)
 logout = auth_views.LogoutView.as_view()
@@ -60,7 +60,7 @@ def try_it(request: PersonRequest) -> HttpResponse:
     )
     try:
         made = ledger.submit(call, now=timezone.now())
-    except (ledger.NoSuchTool, ledger.SubmitsClosed) as refusal:
+    except (ledger.NoSuchTool, ledger.SubmitsClosed, ledger.KeepExistingPath) as refusal:
         messages.error(request, _("Nothing was submitted: %(why)s") % {"why": refusal})
         return redirect("home")
     return redirect("operation", made.operation)

@@ -39,6 +39,7 @@ class NewServer:
     quarantine_s: int = 300
     key_window_s: int = 0
     task_ttl_s: int = 86_400
+    listens: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,21 +86,24 @@ def register_server(server: NewServer, *, note: Note | None = None) -> None:
         cursor.execute(
             """INSERT INTO server (slug, title, url, protocol, credential_ref, allow_private, max_qps,
                 poll_floor_ms, poll_cap_ms, lookup, quarantine_s, key_window_s, task_ttl_s,
-                submits_open, closed_reason, pause_reason)
-            VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, true, '', '')
+                listens, submits_open, closed_reason, pause_reason)
+            VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, true, '', '')
             ON CONFLICT (slug) DO UPDATE SET title = EXCLUDED.title, url = EXCLUDED.url,
                 protocol = EXCLUDED.protocol, credential_ref = EXCLUDED.credential_ref,
                 allow_private = EXCLUDED.allow_private, max_qps = EXCLUDED.max_qps,
                 poll_floor_ms = EXCLUDED.poll_floor_ms, poll_cap_ms = EXCLUDED.poll_cap_ms,
                 lookup = EXCLUDED.lookup, quarantine_s = EXCLUDED.quarantine_s,
-                key_window_s = EXCLUDED.key_window_s, task_ttl_s = EXCLUDED.task_ttl_s""",
+                key_window_s = EXCLUDED.key_window_s, task_ttl_s = EXCLUDED.task_ttl_s,
+                listens = EXCLUDED.listens, lookup_disproved = '',
+                lookup_proved_at = CASE WHEN server.url = EXCLUDED.url AND server.protocol = EXCLUDED.protocol
+                    THEN server.lookup_proved_at END""",
             [server.slug, server.title, server.url, server.protocol, server.credential_ref]
             + [server.allow_private, server.max_qps, server.poll_floor_ms, server.poll_cap_ms]
-            + [server.lookup, server.quarantine_s, server.key_window_s, server.task_ttl_s],
+            + [server.lookup, server.quarantine_s, server.key_window_s, server.task_ttl_s, server.listens],
         )
 
 
-def save_negotiation(server: str, negotiation: Negotiation, *, now: datetime) -> None:
+def save_negotiation(server: str, negotiation: Negotiation, *, now: datetime, note: Note | None = None) -> None:
     """Keep what a server declares and each tool it describes; new descriptors become current (N1).
 
     Operations keep the descriptor they were made with (R3). Raises NoSuchServer.
@@ -114,13 +118,18 @@ def save_negotiation(server: str, negotiation: Negotiation, *, now: datetime) ->
     }
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE server SET capabilities = %s, negotiated_at = %s WHERE slug = %s",
-            [json.dumps(declared), now, server],
+            """UPDATE server SET capabilities = %s, negotiated_at = %s, lookup_disproved = '',
+                lookup_proved_at = CASE WHEN capabilities = %s::jsonb THEN lookup_proved_at END
+            WHERE slug = %s""",
+            [json.dumps(declared), now, json.dumps(declared), server],
         )
         if cursor.rowcount == 0:
             raise NoSuchServer(server)
         for descriptor in negotiation.tools:
             _save_tool(server, descriptor, now)
+        if note is not None:
+            after = declared | {"tools": sorted(tool.name for tool in negotiation.tools)}
+            admin.record(note, "NEGOTIATED", f"server:{server}", before={}, after=after)
 
 
 def _save_tool(server: str, tool: ToolDescriptor, now: datetime) -> None:
@@ -142,6 +151,22 @@ def _save_tool(server: str, tool: ToolDescriptor, now: datetime) -> None:
             ON CONFLICT (server_id, name) DO UPDATE SET descriptor_id = EXCLUDED.descriptor_id""",
             [server, tool.name, tool.digest, tool.title, tool.description, tool.task_support]
             + [*schemas, tool.raw, now, server, tool.name, tool.digest, server, tool.name],
+        )
+
+
+def lookup_proved(server: str, *, now: datetime) -> None:
+    """Keep that a submit of ours was seen in the list of its session: from now on its silence counts (L4)."""
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE server SET lookup_proved_at = %s WHERE slug = %s AND lookup_disproved = ''", [now, server]
+        )
+
+
+def lookup_disproved(server: str, *, why: str) -> None:
+    """Withdraw that proof, and take no other before somebody negotiates with the server again (X2)."""
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE server SET lookup_proved_at = NULL, lookup_disproved = %s WHERE slug = %s", [why[:500], server]
         )
 
 
