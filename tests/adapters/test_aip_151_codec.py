@@ -253,6 +253,7 @@ class TestHttpErrors:
         "body, media_type",
         [
             (b"<html>nf</html>", "text/html"),
+            (b'{"error":{"code":404,"status":"NOT_FOUND","message":""}}', "text/plain"),
             (b"", ""),
             (b"{}", "application/json"),
             (b'{"error":"x"}', "application/json"),
