@@ -109,7 +109,7 @@ class World:
 
         async def disconnect():
             await self.connections.aclose()
-            await self.step(lambda: connection.close())  # looked up inside the steps' context
+            await self.step(lambda: connection.close())  # noqa: PLW0108 - looked up inside the steps' context
 
         self.run(disconnect())
         self.loop.close()
@@ -157,6 +157,19 @@ class World:
             await self.driver.drive(works)
         else:
             await asyncio.sleep(IDLE_S)
+
+    def together(self, workers, seconds):
+        """Let several workers, each with claims of its own, run for some virtual seconds at once."""
+        ends = self.loop.time() + seconds
+
+        async def work():
+            while self.loop.time() < ends:
+                await self.turn()
+
+        async def all_of_them():
+            await asyncio.gather(*(work() for _ in range(workers)))
+
+        self.run(all_of_them())
 
     def idle(self, seconds):
         """Let the poller run for some virtual seconds."""
