@@ -160,7 +160,7 @@ def _at_work(step: Step, *, next_at: datetime) -> None:
         step.move(Event.RESUMED)
     elif row.state in BEFORE_TASK or (row.state is State.UNKNOWN and not waiting_is_over):
         # C9: under an intent the table's own way leads past WORKING wherever it can.
-        if not row.cancel_intent or row.state is State.SUBMITTING:
+        if not _is_under_cancel(step) or row.state is State.SUBMITTING:
             step.move(Event.TASK_NAMED)
     elif row.state not in {State.WORKING, State.CANCEL_REQUESTED, State.UNKNOWN}:
         raise IllegalStep(row.state, Event.TASK_NAMED)
@@ -173,8 +173,19 @@ def bind_intent(step: Step) -> None:
 
     Also when the wait budget is over: the intent is used up by it, and `plan.CANCEL_GRACE` ends the wait.
     """
-    if step.row.cancel_intent and Event.CANCEL_DUE in TRANSITIONS[step.row.state]:
+    if _is_under_cancel(step) and Event.CANCEL_DUE in TRANSITIONS[step.row.state]:
         step.move(Event.CANCEL_DUE, cancel_intent=False, cancel_requested_at=step.now)
+
+
+def _is_under_cancel(step: Step) -> bool:
+    """Whether a cancel stands that what turns up now must meet.
+
+    A request that ended with a person, such as "not found", stands when the task is seen again:
+    nobody took it back (C9, C11).
+    """
+    row = step.row
+    asked_before = row.state is State.UNKNOWN and row.cancel_generation > 0 and step.now < row.budget_ends_at
+    return row.cancel_intent or asked_before
 
 
 def _cancel_just_due(before: Row, after: Row) -> bool:
@@ -183,7 +194,7 @@ def _cancel_just_due(before: Row, after: Row) -> bool:
 
 def _asked(step: Step, seen: NeedsInput, *, next_at: datetime) -> None:
     row = step.row
-    if row.state is State.CANCEL_REQUESTED or row.cancel_intent:
+    if row.state is State.CANCEL_REQUESTED or _is_under_cancel(step):
         step.note("QUESTION_AFTER_CANCEL", detail={"questions": len(seen.questions)})  # C11
         _at_work(step, next_at=next_at)
         return

@@ -9,7 +9,8 @@ import random
 FIXED = {
     "order": 0.3,  # which of those that could go on does
     "setup": 0.45,  # what the server, the tool and the people are like
-    "net": 0.07,  # what happens to a message
+    "net": 0.06,  # what happens to a message
+    "hot": 0.3,  # the same, where most trouble is
     "server": 0.06,  # how the server spoils an answer
     "step": 0.025,  # what happens to a ledger step and its process
     "people": 0.45,  # how long people think, and what they do

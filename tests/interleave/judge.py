@@ -66,7 +66,8 @@ def _judge(run, node, row):
     if created and not row["sends"]:
         yield "L4", "a task exists for which no permit was given"
     proved = row["proved_absent_s"]
-    if proved is not None and not run.faults["clock jumps"] and any(task.created_at < proved for task in tasks):
+    existed = proved is not None and any(task.created_at < proved for task in tasks)
+    if existed and not run.faults["clock jumps"] and key not in server.doubled:
         yield "X2", "proved absent, and a task existed"
     if row["outcome"] is None:
         return
@@ -81,6 +82,8 @@ def _judge(run, node, row):
 def _judge_outcome(run, node, row, tasks):
     outcome = row["outcome"]
     reused = bool(run.server.reused)
+    # One copy of a doubled request may be refused and the other carried out: no client can tell.
+    doubled = f"key-{run.prefix}-{node}" in run.server.doubled
     if outcome == "SUCCESS":
         said = json.loads(bytes(row["result"]))["structuredContent"]["node"]
         if said != node and not (reused and (row["disputed"] or not row["clashed"])):
@@ -94,9 +97,9 @@ def _judge_outcome(run, node, row, tasks):
         honest = run.plan.cancel is not CancelStyle.LIES and not run.lied and not reused
         if row["terminal_status"] == "cancelled" and honest and not any(t.status == "cancelled" for t in tasks):
             yield "R4", "cancelled, and the server cancelled nothing"
-        if row["terminal_status"] is None and tasks:
+        if row["terminal_status"] is None and tasks and not doubled:
             yield "C9", "closed as never sent, and a task exists"
-    if outcome == "REFUSED" and tasks:
+    if outcome == "REFUSED" and tasks and not doubled:
         yield "R4", "refused, and a task exists"
 
 

@@ -4,11 +4,13 @@ Each is a patch over the real code for the time of some runs; nothing of it is i
 `canary` fails in every run that makes an operation.
 """
 
+from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from unittest import mock
 
-from adapters.contract import Ended, ProtocolStatus, ToolResult
+from adapters.contract import Ended, Lookup, ProtocolStatus, ToolResult
+from adapters.simulator.scenario import CancelStyle
 from operations import driver, ledger, machine, plan
 from operations.ledger import acceptance, cancel, claims, looks, rounds, step, submission
 from operations.machine import FINAL, Reason, State, Ticket
@@ -22,6 +24,8 @@ class Mutant:
     clause: str
     what: str
     patches: tuple
+    wants: Callable = lambda _plan: True
+    """Whether a run of this plan can show it at all; the search passes over the others."""
 
 
 def _checked_but(*spared):
@@ -120,54 +124,141 @@ def _invented(seen):
     return ToolResult(raw=raw, value={}, is_error=False, task_id=seen.task.task_id if seen.task else None)
 
 
+def _cancels(plan):
+    return plan.presses and plan.cancel is not CancelStyle.REFUSES and plan.tool == "long" and plan.declares_tasks
+
+
+def _submits(plan):
+    return plan.hot == "tools/call" and plan.tool == "long" and plan.declares_tasks
+
+
+def _looks(plan):
+    return plan.hot == "tasks/get" and plan.tool == "long" and plan.declares_tasks
+
+
+def _asks(plan):
+    return plan.asks and plan.approvers and plan.tool == "long" and plan.declares_tasks
+
+
 MUTANTS = {
     "canary": Mutant("L7", "the journal counts its versions wrongly", ((step.Step, "_journal", _journal_miscounts),)),
-    "an older look overwrites": Mutant("P4", "no look number", ((step, "check_ticket", _checked_but("look")),)),
-    "an old epoch decides": Mutant("F7", "no execution epoch", ((step, "check_ticket", _checked_but("epoch")),)),
-    "an old generation decides": Mutant(
-        "C1", "no cancel generation", ((step, "check_ticket", _checked_but("cancel_generation", "look")),)
+    "an older look overwrites": Mutant(
+        "P4", "no look number", ((step, "check_ticket", _checked_but("look")),), wants=_looks
     ),
-    "no ticket at all": Mutant("P6", "nothing is checked", ((step, "check_ticket", _nothing),)),
+    "an old epoch decides": Mutant(
+        "F7", "no execution epoch", ((step, "check_ticket", _checked_but("epoch")),), wants=lambda plan: plan.rollbacks
+    ),
+    "an old generation decides": Mutant(
+        "C1",
+        "no cancel generation",
+        ((step, "check_ticket", _checked_but("cancel_generation", "look")),),
+        wants=_cancels,
+    ),
+    "no ticket at all": Mutant("P6", "nothing is checked", ((step, "check_ticket", _nothing),), wants=_cancels),
     "no output guard": Mutant(
-        "R2", "any result is accepted", ((acceptance.outputguard, "inspect", lambda *a, **k: ()),)
+        "R2",
+        "any result is accepted",
+        ((acceptance.outputguard, "inspect", lambda *a, **k: ()),),
+        wants=lambda plan: plan.end == "breaks its schema" and plan.tool != "refused",
     ),
     "completed is enough": Mutant("A2", "success without a fetch", ((looks, "observe", _completed_is_enough),)),
     "a cancelled task goes on to its result": Mutant(
-        "A3", "a won cancel is fetched like a completion", ((looks, "close_cancelled", _go_on_after_cancel),)
+        "A3",
+        "a won cancel is fetched like a completion",
+        ((looks, "close_cancelled", _go_on_after_cancel),),
+        wants=_cancels,
     ),
-    "a new key for every send": Mutant("L4", "the submission key changes", ((driver._Drive, "_call", _new_key),)),
+    "a new key for every send": Mutant(
+        "L4", "the submission key changes", ((driver._Drive, "_call", _new_key),), wants=_submits
+    ),
     "sent again without proof": Mutant(
         "A5",
         "a lost submit is sent again",
         ((plan, "_DEEDS", _deeds(SUBMITTING=_submit_whatever)), (submission, "give", _give_always)),
+        wants=_submits,
     ),
     "sent in spite of a cancel": Mutant(
         "C9",
         "a cancel intent does not stop the submit",
         ((plan, "_DEEDS", _deeds(SUBMITTING=_submit_in_spite)), (submission, "give", _give_always)),
+        wants=lambda plan: _cancels(plan) and plan.presses[0] < 3,
     ),
-    "no quarantine": Mutant("X2", "an early absence is proof", ((driver._Drive, "_find", _find_without_quarantine),)),
+    "no quarantine": Mutant(
+        "X2",
+        "an early absence is proof",
+        ((driver._Drive, "_find", _find_without_quarantine),),
+        wants=lambda plan: _submits(plan) and plan.lookup in {Lookup.LIST_BY_KEY, Lookup.SESSION_LIST},
+    ),
     "a submit without permit": Mutant("L4", "the permit is not written", ((ledger, "permit_submit", _nothing),)),
-    "a cancel without permit": Mutant("L4", "the permit is not written", ((ledger, "permit_cancel", _nothing),)),
-    "an answer without permit": Mutant("L4", "the permit is not written", ((ledger, "permit_answer", _nothing),)),
+    "a cancel without permit": Mutant(
+        "L4", "the permit is not written", ((ledger, "permit_cancel", _nothing),), wants=_cancels
+    ),
+    "an answer without permit": Mutant(
+        "L4", "the permit is not written", ((ledger, "permit_answer", _nothing),), wants=_asks
+    ),
     "an answer after a cancel": Mutant(
-        "C11", "the permit forgets the generation", ((ledger, "permit_answer", _answer_after_press),)
+        "C11",
+        "the permit forgets the generation",
+        ((ledger, "permit_answer", _answer_after_press),),
+        wants=lambda plan: _asks(plan) and _cancels(plan),
     ),
-    "a cancel voids no answer": Mutant("C11", "rounds stay open", ((rounds, "void_answers", _nothing),)),
+    "a cancel voids no answer": Mutant(
+        "C11",
+        "rounds stay open",
+        ((rounds, "void_answers", _nothing),),
+        wants=lambda plan: _asks(plan) and _cancels(plan),
+    ),
     "an answer is lost": Mutant(
-        "I7", "a closed round says nothing of its answer", ((rounds, "close", _close_and_lose),)
+        "I7", "a closed round says nothing of its answer", ((rounds, "close", _close_and_lose),), wants=_asks
     ),
-    "an answered round reopens": Mutant("I4", "no replay is known", ((rounds, "is_replay", lambda *_a: False),)),
-    "a cancel intent is forgotten": Mutant("C9", "nothing follows an intent", ((looks, "bind_intent", _nothing),)),
-    "no effect record": Mutant("C6", "nothing is in doubt", ((acceptance, "_leaves_doubt", lambda *_a: False),)),
-    "a late end is not recorded": Mutant("C4", "the audit opens nothing", ((looks, "open_effect", _nothing),)),
+    "an answered round reopens": Mutant(
+        "I4", "no replay is known", ((rounds, "is_replay", lambda *_a: False),), wants=_asks
+    ),
+    "a cancel intent is forgotten": Mutant(
+        "C9",
+        "nothing follows an intent",
+        ((looks, "bind_intent", _nothing),),
+        wants=lambda plan: _cancels(plan) and _submits(plan),
+    ),
+    "a cancel is forgotten at the desk": Mutant(
+        "C9",
+        "a task that is seen again after the request has ended with a person goes on",
+        ((looks, "_is_under_cancel", lambda a_step: a_step.row.cancel_intent),),
+        wants=lambda plan: _cancels(plan) and _asks(plan),
+    ),
+    "no effect record": Mutant(
+        "C6", "nothing is in doubt", ((acceptance, "_leaves_doubt", lambda *_a: False),), wants=_cancels
+    ),
+    "a late end is not recorded": Mutant(
+        "C4",
+        "the audit opens nothing",
+        ((looks, "open_effect", _nothing),),
+        wants=lambda plan: _cancels(plan) and plan.cancel in {CancelStyle.LIES, CancelStyle.HONEST},
+    ),
     "any acknowledgement ends a cancel": Mutant(
-        "C5", "a cooperative cancel counts as won", ((driver._Drive, "_is_terminal", lambda *_a: True),)
+        "C5",
+        "a cooperative cancel counts as won",
+        ((driver._Drive, "_is_terminal", lambda *_a: True),),
+        wants=lambda plan: _cancels(plan) and plan.style == "later",
     ),
-    "a cancel after the end": Mutant("C10", "a press is taken too late", ((cancel, "FINISHED", FINAL),)),
-    "absent after a cancel is cancelled": Mutant("C12", "a 404 wins", ((looks, "_absent", _absent_is_cancelled),)),
-    "a clash is not seen": Mutant("P8", "no other owner is found", ((looks, "bound_elsewhere", _nothing),)),
-    "the budget never ends": Mutant("P5", "nobody takes over", ((plan, "_WAITING", frozenset()),)),
+    "a cancel after the end": Mutant(
+        "C10", "a press is taken too late", ((cancel, "FINISHED", FINAL),), wants=_cancels
+    ),
+    "absent after a cancel is cancelled": Mutant(
+        "C12",
+        "a 404 wins",
+        ((looks, "_absent", _absent_is_cancelled),),
+        wants=lambda plan: _cancels(plan) and plan.ttl_ms,
+    ),
+    "a clash is not seen": Mutant(
+        "P8", "no other owner is found", ((looks, "bound_elsewhere", _nothing),), wants=lambda plan: plan.reuses_ids
+    ),
+    "the budget never ends": Mutant(
+        "P5",
+        "nobody takes over",
+        ((plan, "_WAITING", frozenset()),),
+        wants=lambda plan: plan.asks and not plan.approvers,
+    ),
     "a lease for ten days": Mutant("A6", "the dead keep their claims", ((claims, "LEASE", claims.LEASE * 28_800),)),
     "a lost commit is not read back": Mutant("R9", "it is done twice", ((step, "_read_back", _nothing),)),
     "a refusal proves nothing": Mutant(
@@ -182,6 +273,7 @@ MUTANTS = {
                 ),
             ),
         ),
+        wants=_submits,
     ),
 }
 """Every planted fault, by name."""

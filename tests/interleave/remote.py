@@ -87,7 +87,8 @@ class ChosenServer(ToolServer):
         spoilt = SPOILT.get(method)
         if spoilt is None or not run.faults_on:
             return None
-        name = run.choices.choose("server", ("", *spoilt), f"{run.at()} {method} is answered")
+        kind = "hot" if method == run.plan.hot else "server"
+        name = run.choices.choose(kind, ("", *spoilt), f"{run.at()} {method} is answered")
         if not name:
             return None
         run.count(name, method=method)
@@ -199,7 +200,8 @@ class Network:
     async def carry(self, method, call, *, worker, not_sent, maybe_sent, discard):
         """Return what `call` gives. Raises `not_sent()` and `maybe_sent()`."""
         run, loop = self._run, self._run.loop
-        fate = run.choices.choose("net", self.FATES, f"{run.at()} {method}") if run.faults_on else ""
+        kind = "hot" if method == run.plan.hot else "net"
+        fate = run.choices.choose(kind, self.FATES, f"{run.at()} {method}") if run.faults_on else ""
         if fate:
             run.count(fate, method=method)
         await loop.point(f"{worker} sends {method}")
