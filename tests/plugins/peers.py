@@ -7,6 +7,7 @@
   `tests/verified/peers/fastmcp_4.py`.
 - `ts_2026_server` - address of a server of MCP 2026-07-28 on npm `@modelcontextprotocol/server` 2.4.0; its tools are in
   `tests/verified/peers/ts_server_2026.mjs`.
+- `ts_2026_command` - the command of that server, for a test that wants one of its own.
 - `conformance` - the command of npm `@modelcontextprotocol/conformance` 0.2.0-alpha.12, on a Node of its own.
 
 A server is one process for all tests of a worker, so a test takes its own session and never closes another's.
@@ -53,15 +54,20 @@ def fastmcp_4_server():
 
 
 @pytest.fixture(scope="session")
-def ts_2026_server():
-    """Run a server on the official TypeScript SDK."""
+def ts_2026_command():
+    """Install a server on the official TypeScript SDK; give back its command, without the port."""
     _need_npm()
     packages = ("@modelcontextprotocol/server@2.4.0", "@modelcontextprotocol/node@2.1.2", "zod@4.6.7")
     home = installation.node_peer("ts-server-2026", *packages)
     # Node looks for packages from where the script is.
-    program = shutil.copy(installation.script("ts_server_2026.mjs"), home)
+    return ["node", str(shutil.copy(installation.script("ts_server_2026.mjs"), home))]
+
+
+@pytest.fixture(scope="session")
+def ts_2026_server(ts_2026_command):
+    """Run a server on the official TypeScript SDK."""
     port = free_port()
-    with running("ts-server-2026", ["node", str(program), str(port)], port=port) as url:
+    with running("ts-server-2026", [*ts_2026_command, str(port)], port=port) as url:
         yield url
 
 

@@ -20,6 +20,7 @@ from adapters.contract import (
     ProtocolStatus,
     Working,
 )
+from tests.verified.peers.running import free_port, running
 from tests.verified.talk_2026 import (
     ADAPTER,
     a_call,
@@ -144,3 +145,17 @@ async def test_a_task_whose_answer_was_lost_runs_on(ts_2026_server):
         after = (await call_at_once(wire, "effects")).count("slow")
 
     assert after == before + 1
+
+
+async def test_a_server_that_was_restarted_knows_no_task_and_says_so_in_the_same_words(ts_2026_command):
+    """F9, X1: -32602 again, although the work may have been done."""
+    port = free_port()
+    with running("ts-server-2026-again", [*ts_2026_command, str(port)], port=port) as url:
+        async with wired(url) as wire:
+            handle, _ = await begin(wire, "slow")
+    with running("ts-server-2026-again", [*ts_2026_command, str(port)], port=port) as url:
+        async with wired(url) as wire:
+            seen = await ADAPTER.look(wire, handle, expect_question=False)
+
+    assert isinstance(seen, Absent)
+    assert not seen.by_key
