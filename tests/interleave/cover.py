@@ -8,8 +8,14 @@ JUDGED_FROM = 10_000
 EACH_EDGE = 20
 EACH_FAULT = 50
 
+_BEFORE_A_TASK = "the harness's servers ask only about tasks that exist"
+_NO_BUDGET = "fetching is bounded by its tries; the wait budget rules the states before it"
 NOT_YET = {
-    "SUBMITTING ASKED INPUT_REQUIRED": "",
+    "INPUT_REQUIRED CONTINUE SUBMITTING": _BEFORE_A_TASK,
+    "INPUT_REQUIRED CANCEL_WON CANCELLED_ACCEPTED": _BEFORE_A_TASK,
+    "INPUT_REQUIRED CANCEL_DUE CANCEL_REQUESTED": _BEFORE_A_TASK,
+    "TERMINAL_OBSERVED BUDGET_ENDED UNKNOWN": _NO_BUDGET,
+    "FETCHING_RESULT BUDGET_ENDED UNKNOWN": _NO_BUDGET,
 }
 """Edges that nothing can take yet, each with the reason."""
 
