@@ -154,8 +154,10 @@ class ServerForm(forms.Form):
 
     def profile(self) -> NewServer:
         """Return the profile as the ledger takes it."""
-        given = {name: value for name, value in self.cleaned_data.items() if name != "reason"}
-        return NewServer(**({"slug": self.known.slug} if self.known else {}), **given)
+        given: dict[str, Any] = {name: value for name, value in self.cleaned_data.items() if name != "reason"}
+        if self.known is not None:
+            given["slug"] = self.known.slug
+        return NewServer(**given)
 
 
 class PolicyForm(forms.Form):

@@ -37,6 +37,7 @@ _PLACES = (
     ("approvals", "inbox", _("Approvals")),
     ("operations", "ops", _("Operations")),
     ("reconcile", "recon", _("Reconcile")),
+    ("adapters", "plug", _("Adapters")),
     ("servers", "srv", _("Servers & tools")),
     ("help", "help", _("Help")),
 )
@@ -44,6 +45,7 @@ _ROOM_OF = (
     (("approval", "round"), "approvals"),
     (("operation", "cancel", "evidence"), "operations"),
     (("reconcile", "claim", "judge", "second", "settle_effect"), "reconcile"),
+    (("adapter",), "adapters"),
     (("server", "tool"), "servers"),
     (("help",), "help"),
     (("home", "try_it"), "home"),

@@ -55,3 +55,12 @@ def stacked(parts: Sequence[tuple[str, int]], *, label: str) -> SafeString:
         label,
         format_html_join("", '<g class="{}"><rect class="bar" x="{}" y="0" width="{}" height="24" rx="4"/></g>', bars),
     )
+
+
+def share(percent: int) -> SafeString:
+    """Draw a share of the new calls; its number stands beside it."""
+    return format_html(
+        '<svg class="share" viewBox="0 0 80 6" aria-hidden="true"><rect class="t" width="80" height="6" rx="3"/>'
+        '<rect class="v" width="{}" height="6" rx="3"/></svg>',
+        round(80 * percent / 100),
+    )

@@ -3,7 +3,7 @@
 from django.urls import URLPattern, URLResolver, include, path
 
 from console.api import health
-from console.views import approvals, home, operations, reconcile, servers
+from console.views import adapters, approvals, home, operations, reconcile, servers
 from console.views import help as help_
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -27,6 +27,13 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("reconcile/<uuid:number>/second/", reconcile.second, name="second"),
     path("reconcile/<uuid:number>/effect/", reconcile.settle_effect, name="settle_effect"),
     path("help/", help_.page, name="help"),
+    path("adapters/", adapters.listing, name="adapters"),
+    path("adapters/<slug:version>/", adapters.page, name="adapter"),
+    path("adapters/<slug:version>/share/", adapters.share, name="adapter_share"),
+    path("adapters/<slug:version>/switch/", adapters.switch, name="adapter_switch"),
+    path("adapters/<slug:version>/retire/", adapters.retire, name="adapter_retire"),
+    path("adapters/<slug:version>/rollback/", adapters.rollback, name="adapter_rollback"),
+    path("adapters/<slug:version>/drain/", adapters.drain, name="adapter_drain"),
     path("servers/", servers.listing, name="servers"),
     path("servers/new/", servers.register, name="server_new"),
     path("servers/<slug:slug>/", servers.page, name="server"),

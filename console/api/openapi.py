@@ -253,7 +253,7 @@ _PATHS: Doc = {
             "responses": {
                 "201": _answers("Stored now. It is sent as soon as its server's rate allows.", "Operation"),
                 "200": _answers("Stored before: the same operation.", "Operation"),
-                **_refusals(*_BODY_REFUSALS, "key-reused", "no-such-tool", "submits-closed"),
+                **_refusals(*_BODY_REFUSALS, "key-reused", "keep-existing-path", "no-such-tool", "submits-closed"),
             },
         },
         "get": {

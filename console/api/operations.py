@@ -40,6 +40,8 @@ def _submit(ask: Ask) -> HttpResponse:
         raise Problem("no-such-tool", str(error), not_done="Nothing was stored and nothing was sent.") from error
     except ledger.SubmitsClosed as error:
         raise _submits_closed(error) from error
+    except ledger.KeepExistingPath as error:
+        raise _keep_existing_path() from error
     found = _found(ask, UUID(submitted.operation))
     return _shown(ask, found, status=201 if submitted.created else 200)
 
@@ -166,6 +168,16 @@ def _submits_closed(error: ledger.SubmitsClosed) -> Problem:
         not_done="Nothing was stored and nothing was sent.",
         more={"scope": error.scope, "fall_back_allowed": False},
         headers={"Retry-After": "60"},
+    )
+
+
+def _keep_existing_path() -> Problem:
+    return Problem(
+        "keep-existing-path",
+        "No release takes this call yet, and none has ever taken a call of this call node.",
+        done="The decision is stored and holds for this call node for ever.",
+        not_done="No operation was made and nothing was sent.",
+        more={"fall_back_allowed": True},
     )
 
 

@@ -101,6 +101,11 @@ PROBLEMS: Mapping[str, Kind] = MappingProxyType(
             title="No such server or tool is registered",
             advice="Correct the name, or ask an admin to register the server.",
         ),
+        "keep-existing-path": Kind(
+            status=409,
+            title="This call was not chosen for this path",
+            advice="Run it on the path it has run on so far. The answer stays the same for this call node.",
+        ),
         "submits-closed": Kind(
             status=423,
             title="New calls are stopped here",

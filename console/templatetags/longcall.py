@@ -22,9 +22,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
-from console import history, pictures, words
+from console import history, pictures, releases, words
 from operations.queries import CAP, desk
 from operations.queries.operations import Odds, Row
+from operations.rollout import Mode
 
 register = template.Library()
 
@@ -192,6 +193,26 @@ def odds_bar(odds: Odds) -> SafeString:
         "person": odds.person,
     }
     return pictures.stacked([("off", odds.cancelled), ("ok", odds.finished), ("unk", odds.person)], label=label)
+
+
+@register.simple_tag
+def share_bar(percent: int) -> SafeString:
+    """Draw a share of the new calls."""
+    return pictures.share(percent)
+
+
+@register.simple_tag
+def drain_bar(gone: int, left: int) -> SafeString:
+    """Draw how much of a rollback has drained, with the same figures in its label."""
+    label = gettext("%(gone)d have ended, %(left)d are left") % {"gone": gone, "left": left}
+    return pictures.stacked([("ok", gone), ("wait", left)], label=label)
+
+
+@register.simple_tag
+def release_mode(mode: str) -> SafeString:
+    """Draw what a release does for new calls."""
+    look = releases.MODES[Mode(mode)]
+    return mark(look.tone, look.icon, str(look.word))
 
 
 def _toned(context: template.Context, until: datetime, what: str) -> SafeString:

@@ -59,11 +59,12 @@ class RolledBack:
     takes_over: str
 
 
-def roll_back(version: str, *, seen_epoch: int, known: Sequence[str], note: Note) -> RolledBack:
+def roll_back(version: str, *, seen_epoch: int, known: Sequence[str], in_flight: int, note: Note) -> RolledBack:
     """Stop creating, raise the epoch, and name the release that takes over (O3). One row for any number in flight.
 
     `seen_epoch` is what the page showed; `known` are the releases this installation has code for,
-    oldest first. Raises NoSuchVersion and EpochMoved.
+    oldest first; `in_flight` is what was counted before, for the record: counting here would hold
+    every step up for as long as it takes. Raises NoSuchVersion and EpochMoved.
     """
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         was = _locked(version)
@@ -78,7 +79,7 @@ def roll_back(version: str, *, seen_epoch: int, known: Sequence[str], note: Note
         _set_mode(version, change.stops, share=0, now=note.now)
         done = RolledBack(version=version, epoch=was["epoch"] + 1, stops=change.stops, takes_over=change.takes_over)
         after = {"submits_open": False, "epoch": done.epoch, "release": done.takes_over}
-        after |= {"closed_reason": f"rolled back: {note.reason}", "stops": done.stops}
+        after |= {"closed_reason": f"rolled back: {note.reason}", "stops": done.stops, "in_flight": in_flight}
         admin.record(note, "ROLLED_BACK", f"protocol:{version}", before=was, after=after)
     return done
 

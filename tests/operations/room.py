@@ -55,7 +55,9 @@ class Room:
         ledger.register_protocol(VERSION, release="r1")
         url = "http://room.test/mcp"
         ledger.register_server(
-            ledger.NewServer(slug=self.server, title="Room", url=url, protocol=VERSION, **({"max_qps": 50} | profile))
+            ledger.NewServer(
+                slug=self.server, title="Room", url=url, **({"protocol": VERSION, "max_qps": 50} | profile)
+            )
         )
         self.describe(output_schema)
         policy = ledger.ToolPolicy(effect=effect, budget_s=budget_s, answer_within_s=answer_within_s)

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from django.utils import timezone
 
 from operations import ledger
 from tests.console.api.world import PROTOCOL
@@ -178,3 +179,21 @@ def test_a_form_post_is_refused(node):
     refused = node._http.post("/api/v1/operations", {"call_node": "x"})
 
     assert refused.status_code == 415
+
+
+def test_o2_a_call_that_no_release_takes_keeps_its_existing_path(node):
+    """It is told so every time, may fall back, and nothing is stored but the decision."""
+    why = ledger.Note(by="person:adam", reason="begin with a few", now=timezone.now())
+    ledger.set_share(PROTOCOL, "r1", share=1, note=why)
+
+    answers = {node.submit(call_node=f"n{i}", submission_key=f"n{i}").status_code for i in range(20)}
+    kept = next(
+        name for name in (f"n{i}" for i in range(20)) if not node.get(f"operations?call_node={name}").json()["items"]
+    )
+    ledger.set_share(PROTOCOL, "r1", share=100, note=why)
+    refused = node.submit(call_node=kept, submission_key=kept)
+
+    assert 409 in answers
+    assert refused.status_code == 409
+    assert refused.json()["type"].endswith("keep-existing-path")
+    assert refused.json()["fall_back_allowed"] is True
