@@ -2,6 +2,7 @@
 
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.interleave import cover, fleet, mutants, runs, shrink
@@ -10,7 +11,7 @@ CORPUS = Path(__file__).parent / "corpus"
 MOST_SHRUNK = 3
 
 
-def run(*, count, seed, full, processes, tell):
+def run(*, count: int, seed: int, full: bool, processes: int, tell: Callable[[str], None]) -> int:
     """Run the corpus, then `count` seeds from `seed` on; return the exit code."""
     with fleet.cluster(processes) as names:
         broken = _run_corpus(names[0], tell)
@@ -28,7 +29,7 @@ def run(*, count, seed, full, processes, tell):
     return 1 if broken or tally.failures or (judged and missing) else 0
 
 
-def replay(path, *, tell):
+def replay(path: Path, *, tell: Callable[[str], None]) -> int:
     """Run one kept schedule and tell all of it; return the exit code."""
     kept = shrink.load(path)
     with fleet.cluster(1) as names:

@@ -184,11 +184,9 @@ class Decoded:
         if facts.status is not ProtocolStatus.INPUT_REQUIRED:
             return Working(task=facts, exchanges=_SEEN)
         task = server._tasks.get(facts.task_id)
-        questions = ()
-        if expect_question and task is not None and task.asked is not None:
-            asked = server._question(task, task.asked)
-            questions = (_question(asked),)
-        return NeedsInput(task=facts, questions=questions, exchanges=_SEEN)
+        asks = expect_question and task is not None and task.asked is not None
+        questions = [_question(server._question(task, task.asked))] if asks else []
+        return NeedsInput(task=facts, questions=tuple(questions), exchanges=_SEEN)
 
     def _inline(self, server, facts):
         task = server._tasks.get(facts.task_id)

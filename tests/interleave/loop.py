@@ -81,5 +81,5 @@ class Loop(asyncio.BaseEventLoop):
     def _write_to_self(self):
         pass
 
-    def run_in_executor(self, executor, func, *args):
+    def run_in_executor(self, executor, func, *args):  # type: ignore[override]
         raise RuntimeError("no threads here")

@@ -74,9 +74,9 @@ def draw(choices, *, depth):
     hot = setup("most trouble at", *HOT)
     operations = setup("operations", 1, 2)
     style = setup("contract", "now", "later") if decoded else "now"
-    lookups = (Lookup.NONE, Lookup.SESSION_LIST)
+    lookups = [Lookup.NONE, Lookup.SESSION_LIST]
     if decoded:
-        lookups += (Lookup.LIST_BY_KEY, Lookup.SAME_KEY_REPLAY)
+        lookups += [Lookup.LIST_BY_KEY, Lookup.SAME_KEY_REPLAY]
     lookup = setup("lookup", *lookups)
     # What can be looked up keeps its tasks as long as its profile says: that is what makes it class A or B.
     lives = (None,) if lookup is not Lookup.NONE else (None, 60_000, 15_000, 6_000)
@@ -94,16 +94,16 @@ def draw(choices, *, depth):
         operations=operations,
         style=style,
         lookup=lookup,
-        work=setup("work in s", (4.0,), (), (0.0, 3.0), (2.0, 9.0), (30.0,), (1.0, 1.0, 1.0))
+        work=setup("work in s", (3.0,), (), (0.0, 3.0), (2.0, 7.0), (16.0,), (1.0, 1.0, 1.0))
         + ((2.0,) * asks if asks else ()),
         asks=asks,
         effect=bool(setup("has an effect", False, True)),
         end=world("the task ends", "well", "error", "crash", "breaks its schema"),
         tool=world("tool", "long", "plain", "refused"),
         ttl_ms=world("time to live", *lives),
-        poll_ms=setup("poll interval", 2000, 5000, 500),
-        budget_s=setup("budget", 120, 400, 40, 15),
-        answer_within_s=setup("answer within", 60, 8, 300),
+        poll_ms=setup("poll interval", 3000, 6000, 1000),
+        budget_s=setup("budget", 60, 150, 25, 12),
+        answer_within_s=setup("answer within", 40, 8, 300),
         policy=setup("policy", *POLICIES),
         cancel=cancel,
         works_on=works_on,

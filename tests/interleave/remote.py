@@ -80,6 +80,7 @@ class ChosenServer(ToolServer):
         self.reused = set()
         self.wrong_answers = []
         self.all_tasks = []
+        self._now_struck: Fault | None = None
         """(submission key, task), also those whose id another one took over."""
 
     def _strike(self, method):

@@ -5,6 +5,7 @@ import hashlib
 import logging
 from collections import Counter
 from datetime import timedelta
+from typing import Any
 
 from django.db import InterfaceError, OperationalError
 
@@ -22,7 +23,7 @@ from tests.interleave.place import START
 from tests.interleave.remote import ChosenServer, Network, NetworkTransport, tool_of
 from tests.interleave.workers import FATES, ON_BEHALF, Beat, Worker
 
-TROUBLE_S = 200.0
+TROUBLE_S = 120.0
 """Virtual seconds after which no more fault strikes."""
 CALM_S = 5 * 3600.0
 """Virtual seconds of calm within which everything must have ended."""
@@ -77,7 +78,7 @@ class Run:
         if self.plan.depth == plans.WIRE:
             app = ToolServersApp({"/mcp": self.server}, tick_s=1.0)
             self._connections = Connections(transport_for=lambda _endpoint: NetworkTransport(self, app))
-            adapter = Mcp20251125()
+            adapter: Any = Mcp20251125()
 
             def wire_for(worker, work, gate):
                 return self._connections.wire(Endpoint(url=work.server.url), gate=gate, clock=worker.now)
