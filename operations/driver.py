@@ -17,7 +17,8 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Protocol, TypeVar
+from functools import partial
+from typing import Any, ClassVar, TypeVar
 
 from adapters import strictjson
 from adapters.contract import (
@@ -49,10 +50,11 @@ from adapters.contract import (
     Working,
     WrongProtocol,
 )
-from operations import ledger, pacing
+from operations import ledger, lookups, pacing
 from operations.ledger import Work
 from operations.machine import Delivery, Event, Reason, StaleStep, State, StepError
 from operations.plan import Deed, Means, is_unconfirmed, next_deed
+from operations.sending import SendGate, StepRunner, WireFor
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -67,16 +69,11 @@ PAUSE_S = 30.0
 AUDIT_TRIES = 3
 
 
-class StepRunner(Protocol):
-    """Runs one sync ledger function to its end and gives its result."""
-
-    async def __call__(self, step: Callable[..., T], /, *args: Any, **named: Any) -> T:  # noqa: ANN401
-        """Give what `step` gives; raise what it raises."""
-        ...
+Listen = Callable[[Work, Handle], Awaitable[None]]
 
 
-Gate = Callable[[], Awaitable[None]]
-WireFor = Callable[[Work, Gate], Wire]
+async def _nobody_listens(_work: Work, _handle: Handle) -> None:
+    """Hold no standing stream."""
 
 
 class Driver:
@@ -90,12 +87,15 @@ class Driver:
         run: StepRunner,
         clock: Callable[[], datetime],
         chance: random.Random,
+        listen: Listen = _nobody_listens,
     ) -> None:
         self._adapter_for = adapter_for
         self._wire_for = wire_for
         self._run = run
         self._clock = clock
         self._chance = chance
+        self.listen = listen
+        self._recoveries: dict[str, asyncio.Lock] = {}
 
     async def drive(self, works: Sequence[Work]) -> None:
         """Do one deed for each claim. Never raises; what fails is tried again later, by itself."""
@@ -107,7 +107,7 @@ class Driver:
     async def _drive(self, work: Work) -> ledger.Unchanged | None:
         try:
             adapter = self._adapter_for(work.protocol, work.release)
-            gate = SendGate(work, self._run, self._clock)
+            gate = SendGate(work.server.slug, self._run, self._clock, until=work.lease_until)
             return await _Drive(self, work, adapter, self._wire_for(work, gate), gate).do()
         except StaleStep as error:
             # Somebody else moved the operation; whoever holds the newest claim goes on.
@@ -159,33 +159,9 @@ class Driver:
         """The time, from the clock that was handed in."""
         return self._clock()
 
-
-class SendGate:
-    """Lets one request leave at a moment reserved for it (P2). See Note [Send slots]."""
-
-    def __init__(self, work: Work, run: StepRunner, clock: Callable[[], datetime]) -> None:
-        self._work = work
-        self._run = run
-        self._clock = clock
-        self._reserved: datetime | None = None
-
-    async def ahead(self) -> None:
-        """Take the moment for the next request and wait for it, before its permit is asked for."""
-        self._reserved = await self._reserve()
-
-    async def __call__(self) -> None:
-        """Return when the request may leave. Raises NotSent when the claim ends before."""
-        slot, self._reserved = self._reserved, None
-        while slot is None or self._clock() - slot > pacing.LATE:
-            slot = await self._reserve()
-
-    async def _reserve(self) -> datetime:
-        until = self._work.lease_until
-        slot = await self._run(ledger.reserve_slot, self._work.server.slug, now=self._clock(), by=until)
-        if slot >= until:
-            raise NotSent("the claim ends before this server's next free moment")
-        await asyncio.sleep(max(0.0, (slot - self._clock()).total_seconds()))
-        return slot
+    def recovery(self, server: str) -> asyncio.Lock:
+        """One lost session of a server is replaced at a time (B109)."""
+        return self._recoveries.setdefault(server, asyncio.Lock())
 
 
 class _Drive:
@@ -211,17 +187,7 @@ class _Drive:
             return await self._nothing_usable(error)
 
     def _means(self) -> Means:
-        lookup, promises = Lookup(self._work.server.lookup), self._adapter.promises
-        offered = lookup is not Lookup.NONE and lookup in promises.lookups
-        in_reach = lookup is not Lookup.SESSION_LIST or self._work.row.session is not None
-        # A call that ran without a task stands in no list of tasks: its absence there proves nothing (X2).
-        in_reach = in_reach and (self._work.as_task or lookup is Lookup.SAME_KEY_REPLAY)
-        return Means(
-            can_look_up=offered and in_reach,
-            replays=lookup is Lookup.SAME_KEY_REPLAY,
-            key_window=timedelta(seconds=self._work.server.key_window_s),
-            listed=timedelta(seconds=self._work.server.task_ttl_s),
-        )
+        return lookups.means(self._work, self._adapter.promises)
 
     def _call(self, *, as_task: bool, continuation: Continuation | None = None) -> Call:
         return Call(
@@ -280,6 +246,7 @@ class _Drive:
         as_task = await self._as_task(declared)
         if as_task is None:
             return None
+        await self._listen()
         call = self._call(as_task=as_task, continuation=await self._d.run(ledger.continuation, self._op))
         permit = uuid.uuid4()
         await self._gate.ahead()
@@ -296,15 +263,28 @@ class _Drive:
             await self._step(ledger.submit_lost, why=error.reason, exchanges=error.exchanges)
             return None
         await self._step(ledger.submit_answered, permit=permit, seen=seen, next_at=self._next_at(seen))
+        if as_task and self._work.server.lookup == Lookup.SESSION_LIST:
+            find = partial(self._adapter.find, self._wire, self._handle, call, Lookup.SESSION_LIST)
+            await lookups.try_out(self._work, seen, find=find, run=self._d.run, now=self._d.now())
         return None
 
     async def _open_session(self) -> Capabilities | None:
         if self._handle.session is not None or not self._adapter.promises.needs_session:
             return None
+        if self._work.row.task_id is None:
+            return await self._open()
+        async with self._d.recovery(self._work.server.slug):
+            return await self._open()
+
+    async def _open(self) -> Capabilities:
         opened = await self._adapter.open(self._wire)
         await self._step(ledger.session_opened, opened=opened)
         self._handle = replace(self._handle, session=opened.session)
         return opened.capabilities
+
+    async def _listen(self) -> None:
+        if self._work.server.listens:
+            await self._d.listen(self._work, self._handle)
 
     async def _as_task(self, declared: Capabilities | None) -> bool | None:
         """N2: True runs as a task, False under the tool's synchronous limit; None: it was refused."""
@@ -332,10 +312,11 @@ class _Drive:
             await self._step(ledger.session_lost, exchanges=(), next_at=self._d.retry_at(self._work))
 
     async def _refused(self, error: Refused, permit: uuid.UUID | None = None) -> None:
-        if error.kind is RefusalKind.REQUEST:
+        if error.kind is not RefusalKind.ADMIN:
+            lacks_task = error.kind is RefusalKind.TASK
             await self._step(
                 ledger.refuse,
-                reason=Reason.REQUEST_REFUSED,
+                reason=Reason.NO_TASK_SUPPORT if lacks_task else Reason.REQUEST_REFUSED,
                 why=error.reason,
                 permit=permit,
                 exchanges=error.exchanges,
@@ -364,10 +345,14 @@ class _Drive:
         seen = await self._adapter.find(self._wire, self._handle, call, lookup)
         if not isinstance(seen, Absent):
             return await self._apply(seen)
-        lost_at = self._work.row.lost_at or asked_at
-        if asked_at < lost_at + timedelta(seconds=self._work.server.quarantine_s):
+        row, proves = self._work.row, lookups.proves_absence(self._work.server)
+        ends = (row.lost_at or asked_at) + timedelta(seconds=self._work.server.quarantine_s)
+        if asked_at < ends or (row.state is State.UNKNOWN and not proves):
             # X2: an early "not there" can be overtaken by a delayed original, however late we hear of it.
             return self._d.later(self._work, self._d.retry_at(self._work), misses=self._work.misses + 1)
+        if not proves:
+            await self._no_lookup()
+            return None
         await self._step(
             ledger.nothing_created,
             reason=Reason.PROVED_ABSENT,
@@ -389,8 +374,16 @@ class _Drive:
         await self._open_session()
         row = self._work.row
         asking = row.round_open or row.answer_delivery is Delivery.STORED
-        asking = asking or row.cancel_intent or row.state is State.CANCEL_REQUESTED  # C11: no form would follow
-        return await self._adapter.look(self._wire, self._handle, expect_question=not asking)
+        cancelling = row.cancel_intent or row.state is State.CANCEL_REQUESTED  # C11: no form would follow
+        held = await self._overheard() if not cancelling else ledger.Waiting()
+        expects = not (asking or cancelling or held.questions)
+        return ledger.joined(row, await self._adapter.look(self._wire, self._handle, expect_question=expects), held)
+
+    async def _overheard(self) -> ledger.Waiting:
+        if not self._work.server.listens:
+            return ledger.Waiting()
+        await self._listen()
+        return await self._d.run(ledger.waiting, self._op)
 
     async def _apply(self, seen: Observation) -> ledger.Unchanged | None:
         misses = self._work.misses + 1 if isinstance(seen, NeedsInput) and not seen.questions else 0

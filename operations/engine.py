@@ -24,8 +24,10 @@ from adapters import registry
 from adapters.contract import Endpoint, Wire
 from adapters.http import Connections
 from operations import ledger
-from operations.driver import Driver, Gate
+from operations.driver import Driver
 from operations.ledger import Work
+from operations.sending import Gate
+from operations.streams import Streams
 
 T = TypeVar("T")
 
@@ -50,12 +52,14 @@ class Engine:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="drive", daemon=True).start()
         self._connections = Connections()
+        self._streams = Streams(adapter_for=registry.adapter, wire_for=self._wire_for, run=self._run, clock=utcnow)
         self._driver = Driver(
             adapter_for=registry.adapter,
             wire_for=self._wire_for,
             run=self._run,
             clock=utcnow,
             chance=random.Random(),  # noqa: S311 - jitter is no secret
+            listen=self._streams.hold,
         )
 
     def slice(self, seconds: float) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from adapters.contract import Json
 from adapters.simulator import truth
-from adapters.simulator.engine import Engine, Reply, RpcError, Stream
+from adapters.simulator.engine import Engine, Reply, RpcError, Standing, Stream
 from adapters.simulator.messages import KEY_META, Message, submission_key_of
 from adapters.simulator.messages import as_object as _object
 from adapters.simulator.messages import error as _error
@@ -27,6 +27,7 @@ RELATED_TASK = "io.modelcontextprotocol/related-task"
 class _Session:
     tasks: list[str] = field(default_factory=list)
     questions: int = 0
+    standing: Standing | None = None
 
 
 class ToolServer(Engine):
@@ -54,6 +55,29 @@ class ToolServer(Engine):
         """End a session."""
         self.forget_session(headers.get("mcp-session-id", ""))
         return Reply()
+
+    def listen(self, headers: Mapping[str, str]) -> Reply:
+        """Open the standing stream of a session: one at a time."""
+        session = headers.get("mcp-session-id")
+        refused = self._check_session("GET", session)
+        holder = self._sessions.get(session or "")
+        if self.scenario.questions is not QuestionStyle.STANDING or holder is None or refused is not None:
+            return refused or super().listen(headers)
+        if holder.standing is not None and not holder.standing.finished:
+            return Reply(status=409)
+        holder.standing = Standing(server=self, session=session, opened_at=self._clock())
+        return Reply(stream=holder.standing)
+
+    def speak(self, standing: Standing) -> list[Message]:
+        """Give out the questions that were asked since the stream is there (see `Standing.take`)."""
+        self._advance(self._clock())
+        standing.finished = standing.finished or standing.session not in self._sessions
+        told: list[Message] = []
+        for task in self._moving:
+            due = task.asked is not None and not task.delivered and task.changed_at >= standing.opened_at
+            if task.asked is not None and due and task.session == standing.session and not standing.finished:
+                told.append(_unnamed(self._question(task, task.asked)))
+        return told
 
     def take(self, stream: Stream) -> list[Message]:
         """Take what a waiting stream may send now (see `Stream.take`)."""
@@ -123,7 +147,9 @@ class ToolServer(Engine):
             return self._call(params, request_id, session, now)
         if name == "tasks/get":
             task = self._find_task(message, session)
-            return Reply(message=_result(request_id, task.facts(scenario.poll_ms)))
+            facts = task.facts(scenario.poll_ms)
+            hides = scenario.questions is QuestionStyle.STANDING and task.status == "input_required"
+            return Reply(message=_result(request_id, facts | {"status": "working"} if hides else facts))
         if name == "tasks/result":
             return self._result(self._find_task(message, session), request_id)
         if name == "tasks/cancel" and scenario.cancel is not CancelStyle.REFUSES:
@@ -276,7 +302,8 @@ class ToolServer(Engine):
         again = self.scenario.questions is not QuestionStyle.ONCE
         oldest = next(other for other in self._streams if other.task is task)
         waits_in_line = self.scenario.stale_streams_swallow and oldest is not stream
-        return not self.scenario.json_only and not waits_in_line and (again or not task.delivered)
+        standing = self.scenario.questions is QuestionStyle.STANDING
+        return not self.scenario.json_only and not standing and not waits_in_line and (again or not task.delivered)
 
     def _question(self, task: Task, asked: Ask) -> Message:
         if task.question_id is None or self.scenario.questions is QuestionStyle.RENAMED:
@@ -335,6 +362,11 @@ class ToolServer(Engine):
         if task.is_expired(self._clock()):
             raise RpcError(-32602, "Task has expired")
         return task
+
+
+def _unnamed(question: Message) -> Message:
+    params = {name: value for name, value in _object(question["params"]).items() if name != "_meta"}
+    return question | {"params": params}
 
 
 def _descriptor(tool: Tool) -> Message:

@@ -26,7 +26,7 @@ class Reply:
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
     message: Message | None = None
-    stream: Stream | None = None
+    stream: Stream | Standing | None = None
     delay_s: float = 0.0
     drop: bool = False
     truncate: bool = False
@@ -51,6 +51,24 @@ class Stream:
     def leave(self) -> None:
         """Say that nobody reads this stream any more."""
         self.server.leave(self)
+
+
+@dataclass(slots=True, kw_only=True)
+class Standing:
+    """The stream of a session on which its server speaks first."""
+
+    server: Engine
+    session: str | None
+    opened_at: float
+    finished: bool = False
+
+    def take(self) -> list[Message]:
+        """Take the messages that are due."""
+        return self.server.speak(self)
+
+    def leave(self) -> None:
+        """Say that nobody reads this stream any more."""
+        self.finished = True
 
 
 class RpcError(Exception):
@@ -95,6 +113,14 @@ class Engine:
     def delete(self, headers: Mapping[str, str]) -> Reply:  # noqa: ARG002 - for who has sessions
         """Take a DELETE of the endpoint: there is nothing to end."""
         return Reply(status=405)
+
+    def listen(self, headers: Mapping[str, str]) -> Reply:  # noqa: ARG002 - for who has one
+        """Take a GET of the endpoint: there is no standing stream."""
+        return Reply(status=405, headers=(("allow", "POST"),))
+
+    def speak(self, standing: Standing) -> list[Message]:  # noqa: ARG002 - as above
+        """Take what a standing stream may send now (see `Standing.take`)."""
+        return []
 
     def take(self, stream: Stream) -> list[Message]:
         """Take what a waiting stream may send now (see `Stream.take`)."""

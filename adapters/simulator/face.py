@@ -1,7 +1,7 @@
 """Simulated servers behind HTTP: one ASGI application, one path per server.
 
 `POST <path>` is the server's MCP endpoint, `DELETE <path>` ends a session where the server has
-sessions, `GET <path>` is answered 405 (no standing stream), and `GET /truth` shows what really
+sessions, `GET <path>` is its standing stream where the server has one, and `GET /truth` shows what really
 happened, as JSON by path.
 
 A lost answer needs a broken connection, which plain ASGI cannot ask for. The face sends a head that
@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from http import HTTPStatus
 from typing import Any, TypeAlias
 
-from adapters.simulator.engine import Engine, Reply, Stream
+from adapters.simulator.engine import Engine, Reply, Standing, Stream
 from adapters.simulator.messages import Message
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -59,6 +59,13 @@ class ToolServersApp:
             await _send_json(send, 404, {"error": "no such path"})
         elif scope["method"] == "POST":
             await self._post(server, scope, receive, send)
+        elif scope["method"] == "GET":
+            await _read(receive)
+            reply = server.listen(_headers(scope))
+            if reply.stream is not None:
+                await self._hold(reply, reply.stream, receive, send)
+            else:
+                await _send_reply(reply, send, plain=True)
         elif scope["method"] == "DELETE":
             await _send_reply(server.delete(_headers(scope)), send, plain=True)
         else:
@@ -82,7 +89,7 @@ class ToolServersApp:
         else:
             await _send_reply(reply, send, plain=server.scenario.json_only)
 
-    async def _hold(self, reply: Reply, stream: Stream, receive: Receive, send: Send) -> None:
+    async def _hold(self, reply: Reply, stream: Stream | Standing, receive: Receive, send: Send) -> None:
         """Keep an answer open until the server has it, or the client left."""
         as_json = stream.server.scenario.json_only
         if not as_json:

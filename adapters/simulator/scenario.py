@@ -97,6 +97,9 @@ class QuestionStyle(enum.Enum):
     """To every new stream, the same request with the same id."""
     RENAMED = "renamed"
     """To every new stream, the same request under a fresh id."""
+    STANDING = "standing"
+    """On the session's standing stream alone, without the task's name, and lost where nobody held it; the
+    status stays `working` meanwhile. What fastmcp 3 does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,11 @@ class ServerProfile:
     creates_tasks: bool | None
     """As negotiated; None before the first negotiation."""
     cancels_tasks: bool | None
+    lists_tasks: bool | None
+    lookup_proved_at: datetime | None
+    """When `session_list` was last seen to hold a task of ours; None: its silence proves nothing."""
+    lookup_disproved: bool
+    listens: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +137,8 @@ def _load(claimed: dict[str, tuple[datetime, int]]) -> list[Work]:
                 t.sync_limit_s, o.as_task, o.arguments, o.poll_ms, s.slug, s.url, s.credential_ref,
                 s.allow_private, s.max_qps, s.poll_floor_ms, s.poll_cap_ms, s.lookup, s.quarantine_s,
                 s.key_window_s, s.task_ttl_s, (s.capabilities->>'creates_tasks')::boolean,
-                (s.capabilities->>'cancels_tasks')::boolean
+                (s.capabilities->>'cancels_tasks')::boolean, (s.capabilities->>'lists_tasks')::boolean,
+                s.lookup_proved_at, s.lookup_disproved <> '', s.listens
             FROM operation o JOIN protocol_version p ON p.version = o.protocol
             JOIN server s ON s.slug = o.server_id JOIN tool t ON t.id = o.tool_id
             JOIN tool_descriptor td ON td.id = o.descriptor_id WHERE o.id = ANY(%s::uuid[])""",

@@ -112,7 +112,11 @@ def open_round(step: Step, seen: NeedsInput) -> None:
             deadline_at, before_task, request_digest, schema_digest, questions, claimed_by)
         VALUES (%s, %s, %s, '', %s, %s, %s, %s, %s, %s, '')""",
         [row.id, number, RoundStatus.OPEN, step.now, deadline, before_task, *digests]
-        + [json.dumps([_asked(question) for question in seen.questions])],
+        + [json.dumps([stored(question) for question in seen.questions])],
+    )
+    step.write(
+        "UPDATE heard_question SET round = %s WHERE operation_id = %s AND round IS NULL AND question->>'key' = ANY(%s)",
+        [number, row.id, [question.key for question in seen.questions]],
     )
     step.due(deadline)
 
@@ -161,7 +165,8 @@ def continuation(operation: str) -> Continuation | None:
     return Continuation(round=number, state=state, replies=answer_in_store(operation) if asked else ())
 
 
-def _asked(question: Question) -> dict[str, Any]:
+def stored(question: Question) -> dict[str, Any]:
+    """Return a question as the tables hold it."""
     return {
         "key": question.key,
         "mode": question.mode.value,

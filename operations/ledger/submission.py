@@ -245,7 +245,7 @@ def session_opened(operation: str, *, ticket: Ticket, opened: Opened, now: datet
     """Store the operation's own session before anything is submitted in it."""
 
     def change(step: Step) -> None:
-        step.note("SESSION_OPENED", session=opened.session)
+        step.note("SESSION_OPENED", session=opened.session, stream_event_id="")
 
     return perform(operation, change, now=now, ticket=ticket, exchanges=opened.exchanges)
 

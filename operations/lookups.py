@@ -1,0 +1,73 @@
+"""What a lookup of a lost submit can prove, and the proof that it can (L4, X2).
+
+Plain MCP is class C: no key is honoured. The list of an operation's own session makes a server class B,
+but only where it was seen to work: a server may declare the list and leave it empty, or run a call at
+once although a task was asked for. So its silence counts only after a submit of ours that was answered
+showed up in it, and no longer once anything spoke against that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+
+from adapters.contract import Absent, AdapterError, Lookup, Observation, Promises
+from operations import ledger
+from operations.ledger import ServerProfile, Work
+from operations.plan import Means
+from operations.sending import StepRunner
+
+PROOF_AGE = timedelta(days=1)
+"""How old a proof gets before the next submit makes it again: a server may be replaced without a word."""
+
+log = logging.getLogger(__name__)
+
+
+def means(work: Work, promises: Promises) -> Means:
+    """Return what server and contract offer for one operation."""
+    lookup, server = Lookup(work.server.lookup), work.server
+    offered = lookup is not Lookup.NONE and lookup in promises.lookups
+    if lookup is Lookup.SESSION_LIST:
+        # N2: what is not declared is not asked for.
+        offered = offered and work.row.session is not None and server.lists_tasks is not False
+    # A call that ran without a task stands in no list of tasks: its absence there proves nothing (X2).
+    in_reach = work.as_task or lookup is Lookup.SAME_KEY_REPLAY
+    return Means(
+        can_look_up=offered and in_reach,
+        replays=lookup is Lookup.SAME_KEY_REPLAY,
+        key_window=timedelta(seconds=server.key_window_s),
+    )
+
+
+def proves_absence(server: ServerProfile) -> bool:
+    """Whether "not there" from this server's lookup is a proof that nothing was created."""
+    return server.lookup != Lookup.SESSION_LIST or server.lookup_proved_at is not None
+
+
+async def try_out(
+    work: Work,
+    seen: Observation,
+    *,
+    find: Callable[[], Awaitable[Observation]],
+    run: StepRunner,
+    now: datetime,
+) -> None:
+    """Hold the list of our session against a submit whose answer we have. Never raises an AdapterError."""
+    server = work.server
+    if isinstance(seen, Absent) or seen.task is None:
+        # On such a server a lost call may be running with no task to stand in a list.
+        await run(ledger.lookup_disproved, server.slug, why=f"{work.tool} ran at once, although a task was asked for")
+        return
+    proved_at = server.lookup_proved_at
+    if server.lookup_disproved or (proved_at is not None and now < proved_at + PROOF_AGE):
+        return
+    try:
+        found = await find()
+    except AdapterError as error:
+        log.info("lookup not proved", extra={"operation": work.row.id, "why": error.reason})
+        return
+    if not isinstance(found, Absent) and found.task is not None and found.task.task_id == seen.task.task_id:
+        await run(ledger.lookup_proved, server.slug, now=now)
+    else:
+        await run(ledger.lookup_disproved, server.slug, why="a new task did not show up in the list of its session")

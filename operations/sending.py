@@ -1,0 +1,59 @@
+"""How a request gets to a server: its moment under the server's limit, and the way there (P2)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+from adapters.contract import NotSent, Wire
+from operations import ledger, pacing
+from operations.ledger import Work
+
+T = TypeVar("T")
+
+
+class StepRunner(Protocol):
+    """Runs one sync ledger function to its end and gives its result."""
+
+    async def __call__(self, step: Callable[..., T], /, *args: Any, **named: Any) -> T:  # noqa: ANN401
+        """Give what `step` gives; raise what it raises."""
+        ...
+
+
+Gate = Callable[[], Awaitable[None]]
+WireFor = Callable[[Work, Gate], Wire]
+
+
+class SendGate:
+    """Lets one request leave at a moment reserved for it (P2). See Note [Send slots].
+
+    `until`: when the claim ends under which it leaves; None for what no claim covers.
+    """
+
+    def __init__(
+        self, server: str, run: StepRunner, clock: Callable[[], datetime], *, until: datetime | None = None
+    ) -> None:
+        self._server = server
+        self._run = run
+        self._clock = clock
+        self._until = until
+        self._reserved: datetime | None = None
+
+    async def ahead(self) -> None:
+        """Take the moment for the next request and wait for it, before its permit is asked for."""
+        self._reserved = await self._reserve()
+
+    async def __call__(self) -> None:
+        """Return when the request may leave. Raises NotSent when the claim ends before."""
+        slot, self._reserved = self._reserved, None
+        while slot is None or self._clock() - slot > pacing.LATE:
+            slot = await self._reserve()
+
+    async def _reserve(self) -> datetime:
+        slot = await self._run(ledger.reserve_slot, self._server, now=self._clock(), by=self._until)
+        if self._until is not None and slot >= self._until:
+            raise NotSent("the claim ends before this server's next free moment")
+        await asyncio.sleep(max(0.0, (slot - self._clock()).total_seconds()))
+        return slot

@@ -1,0 +1,201 @@
+"""When the silence of a session's list may be believed (L4, X2, N2)."""
+
+import pytest
+
+from adapters.contract import Capabilities, Negotiation
+from adapters.simulator import demo
+from adapters.simulator.scenario import Fault, FaultKind, Scenario
+from adapters.simulator.scripts import Finish, Tool, Work
+from operations import ledger
+from operations.lookups import PROOF_AGE
+from operations.machine import NotFound, Reason, State
+from operations.models import Operation, Receipt, Server
+from tests.operations.world import World
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+REPORT = b'{"quarter": "2026-Q3"}'
+LOST = Fault(on="tools/call", kind=FaultKind.REQUEST_LOST, skip=1)
+QUARANTINE_S = 30
+
+
+@pytest.fixture
+def world(monkeypatch):
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+    made = []
+
+    def make(*tools, quarantine_s=QUARANTINE_S, **knobs):
+        scenario = Scenario(tools=tools or (demo.QUARTERLY_REPORT,), **knobs)
+        made.append(World(scenario, lookup="session_list", quarantine_s=quarantine_s))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def server(here):
+    return Server.objects.get(slug=here.slug)
+
+
+def asked(here, method):
+    return [arrival.method for arrival in here.server.truth.arrivals].count(method)
+
+
+def test_an_answered_submit_that_shows_up_in_the_list_is_the_proof(world):
+    here = world()
+
+    operation = here.submit("quarterly_report", REPORT)
+    here.until(operation, State.WORKING)
+
+    assert server(here).lookup_proved_at is not None
+    assert asked(here, "tasks/list") == 1
+
+
+def test_a_proof_holds_for_a_day_and_is_made_again(world):
+    here = world()
+    here.until(here.submit("quarterly_report", REPORT), State.WORKING)
+    here.until(here.submit("quarterly_report", REPORT), State.WORKING)
+    assert asked(here, "tasks/list") == 1
+    first = server(here).lookup_proved_at
+
+    Server.objects.filter(slug=here.slug).update(lookup_proved_at=first - PROOF_AGE)
+    here.until(here.submit("quarterly_report", REPORT), State.WORKING)
+
+    assert server(here).lookup_proved_at > first
+
+
+def test_x2_a_proved_list_that_holds_nothing_is_a_proof_of_absence(world):
+    here = world(faults=(LOST,))
+    here.until(here.submit("quarterly_report", REPORT), State.WORKING)
+
+    lost = here.submit("quarterly_report", REPORT)
+    row = here.until(lost, State.NOT_FOUND_SAFE)
+
+    assert row.reason == Reason.PROVED_ABSENT
+    assert Operation.objects.get(id=lost).not_found == NotFound.NEVER_CREATED
+
+
+def test_l4_an_unproved_list_that_holds_nothing_ends_with_a_person(world):
+    """Class C: nothing says that this server would list the task if there were one."""
+    here = world(faults=(Fault(on="tools/call", kind=FaultKind.REQUEST_LOST),))
+
+    lost = here.submit("quarterly_report", REPORT)
+    row = here.until(lost, State.UNKNOWN, within_s=300)
+    here.idle(900)
+
+    assert row.reason == Reason.SUBMIT_LOST
+    assert here.row(lost).state is State.UNKNOWN
+    assert asked(here, "tools/call") == 1, "a second submit, blindly"
+
+
+def test_l4_an_unproved_list_that_holds_the_task_finds_it_all_the_same(world):
+    here = world(faults=(Fault(on="tools/call", kind=FaultKind.ANSWER_LOST),))
+
+    here.until(here.submit("quarterly_report", REPORT), State.ACCEPTED)
+
+    assert len(here.server.truth.created) == 1
+
+
+class _EmptyList:
+    """A server that declares the list and leaves it empty: fastmcp 3 is one."""
+
+    def __init__(self, server):
+        server._list_tasks = lambda session: {"tasks": []}
+
+
+def test_a_list_that_stays_empty_is_no_proof_and_stays_none(world):
+    here = world()
+    _EmptyList(here.server)
+
+    here.until(here.submit("quarterly_report", REPORT), State.WORKING)
+    here.until(here.submit("quarterly_report", REPORT), State.WORKING)
+
+    assert (server(here).lookup_proved_at, server(here).lookup_disproved != "") == (None, True)
+    assert asked(here, "tasks/list") == 1, "what is disproved is not tried again"
+
+
+def test_a_proof_is_withdrawn_when_a_task_does_not_show_up(world):
+    here = world()
+    here.until(here.submit("quarterly_report", REPORT), State.WORKING)
+    proved_at = server(here).lookup_proved_at
+    Server.objects.filter(slug=here.slug).update(lookup_proved_at=proved_at - PROOF_AGE)
+    _EmptyList(here.server)
+
+    here.until(here.submit("quarterly_report", REPORT), State.WORKING)
+
+    assert server(here).lookup_proved_at is None
+
+
+def _quick(_arguments):
+    yield Work(seconds=0)
+    return Finish(text="done at once")
+
+
+def test_n2_a_call_that_ran_at_once_although_a_task_was_wanted_is_accepted_and_no_list_believed(world):
+    """A lost one of its kind would run on with no task to stand in a list."""
+    here = world(Tool(name="quick", title="", description="", script=_quick, task_support="optional", input_schema={}))
+    ledger.lookup_proved(here.slug, now=here.now())
+    _ignore_task(here.server)
+
+    operation = here.submit("quick")
+    here.until(operation, State.ACCEPTED)
+
+    assert Receipt.objects.get(operation_id=operation).task_id is None
+    assert server(here).lookup_proved_at is None
+    assert "ran at once" in server(here).lookup_disproved
+
+
+def _ignore_task(tool_server):
+    call = tool_server._call
+    tool_server._call = lambda params, *rest: call({k: v for k, v in params.items() if k != "task"}, *rest)
+
+
+def test_n2_a_tool_that_is_refused_as_a_task_is_refused_with_a_reason_and_pauses_nobody(world):
+    """The server declares tasks, its tool list says optional, and the call says no."""
+    here = world(
+        Tool(name="quick", title="", description="", script=_quick, task_support="optional", input_schema={}),
+        faults=(Fault(on="tools/call", kind=FaultKind.RPC_ERROR, code=-32601),),
+    )
+
+    operation = here.submit("quick")
+    here.until(operation, State.REFUSED)
+
+    receipt = Receipt.objects.get(operation_id=operation)
+    assert (receipt.outcome, receipt.verdict) == ("REFUSED", Reason.NO_TASK_SUPPORT)
+    assert server(here).paused_until is None
+
+
+def test_n2_a_server_that_declares_no_list_is_not_asked_for_one(world):
+    here = world(lists_tasks=False, faults=(Fault(on="tools/call", kind=FaultKind.ANSWER_LOST),))
+
+    lost = here.submit("quarterly_report", REPORT)
+    here.until(lost, State.UNKNOWN)
+
+    assert asked(here, "tasks/list") == 0
+
+
+@pytest.mark.parametrize("version, kept", [("1", True), ("2", False)])
+def test_a_server_that_turns_out_to_be_another_has_proved_nothing(world, version, kept):
+    here = world()
+    ledger.lookup_proved(here.slug, now=here.now())
+    told = Capabilities(
+        server_name="simulator", server_version=version, creates_tasks=True, cancels_tasks=True, lists_tasks=True
+    )
+
+    ledger.save_negotiation(here.slug, Negotiation(capabilities=told, tools=()), now=here.now())
+
+    assert (server(here).lookup_proved_at is not None) is kept
+
+
+def test_a_new_negotiation_lets_a_disproved_list_be_tried_again(world):
+    here = world()
+    ledger.lookup_disproved(here.slug, why="a new task did not show up")
+    told = Capabilities(
+        server_name="simulator", server_version="1", creates_tasks=True, cancels_tasks=True, lists_tasks=True
+    )
+
+    ledger.save_negotiation(here.slug, Negotiation(capabilities=told, tools=()), now=here.now())
+    here.until(here.submit("quarterly_report", REPORT), State.WORKING)
+
+    assert server(here).lookup_proved_at is not None
