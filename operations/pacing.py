@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from datetime import datetime, timedelta
 
@@ -15,7 +16,8 @@ _MAX_DOUBLINGS = 10
 
 def slot_gap(max_qps: float) -> timedelta:
     """Return the distance of two send moments at which no second sees more than `max_qps` requests."""
-    return timedelta(seconds=_MARGIN / max_qps)
+    whole = math.floor(max_qps) if max_qps >= 1 else max_qps  # 7.5 a second: the eighth would be one too many
+    return timedelta(seconds=_MARGIN / whole)
 
 
 def next_look(
