@@ -240,8 +240,8 @@ class Continuation:
     keep and with the answers. It is a submit like the first: it may be lost, and needs a permit (L4).
     """
 
-    round: int
-    """The number of the round that is answered: no two requests of one operation share an id."""
+    number: int
+    """Rises with each: no two requests of one operation share an id."""
     state: str | None
     """`NeedsInput.continuation_state` of that round, exactly."""
     replies: tuple[Reply, ...]

@@ -7,7 +7,8 @@ and a test proves that none is missing.
 Bounds of a request: pool and connection budgets, a total deadline that no dripping byte moves,
 caps on headers, body and inflation. No redirects, no cookies, no proxies or certificates from
 the environment; the credential goes to the registered URL and nowhere else, and never into an
-error, a repr or an Exchange.
+error, a repr or an Exchange. A server that echoes it finds it masked before anything is read, so
+that it is in no question, no result and no message either.
 
 Note [Not sent, or maybe]
     NotSent is said on evidence only, because it permits a resend: the transport told us that it
@@ -308,7 +309,11 @@ class Answer:
         clock: Clock,
     ) -> None:
         self.status = response.status_code
-        self.headers: Mapping[str, str] = _plain_headers(response, clock)
+        veil = _Veil(secrets)
+        self.headers: Mapping[str, str] = {
+            name: veil.over(value.encode("latin-1", "replace")).decode("latin-1")
+            for name, value in _plain_headers(response, clock).items()
+        }
         self.media_type = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         self.body = bytearray()
         self._response = response
@@ -317,7 +322,7 @@ class Answer:
         self._started = started
         self._deadline = deadline
         self._limits = limits
-        self._secrets = secrets
+        self._veil = veil
         self._complete = False
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -330,10 +335,14 @@ class Answer:
         while (raw := await self._next()) is not None:
             try:
                 for piece in inflater.feed(raw) if inflater else (raw,):
-                    self._keep(piece)
-                    yield piece
+                    if shown := self._veil.feed(piece):
+                        self._keep(shown)
+                        yield shown
             except zlib.error:
                 raise self._broken("the answer's content encoding is broken") from None
+        if rest := self._veil.rest():
+            self._keep(rest)
+            yield rest
         if inflater and not inflater.is_whole:
             raise CutOff("the compressed answer was cut off", exchanges=(self.exchange(),))
         self._complete = True
@@ -345,7 +354,7 @@ class Answer:
             request=self._started.request,
             http_status=self.status,
             media_type=self.media_type,
-            body=_masked(bytes(self.body), self._secrets),
+            body=bytes(self.body),
             complete=self._complete,
         )
 
@@ -478,6 +487,35 @@ class _Inflater:
                 yield piece
         if self._zip.unused_data:
             raise self._broken("there is more after the compressed answer")
+
+
+class _Veil:
+    """Masks secrets in bytes that come in pieces, wherever the network cut them."""
+
+    def __init__(self, secrets: tuple[bytes, ...]) -> None:
+        self._secrets = secrets
+        self._held = b""
+
+    def over(self, whole: bytes) -> bytes:
+        return _masked(whole, self._secrets)
+
+    def feed(self, piece: bytes) -> bytes:
+        """Give out what cannot be the beginning of a secret."""
+        shown = self.over(self._held + piece)
+        held = max((_overlap(shown, secret) for secret in self._secrets), default=0)
+        self._held = shown[len(shown) - held :]
+        return shown[: len(shown) - held]
+
+    def rest(self) -> bytes:
+        """Give out what was held back: no secret followed."""
+        rest, self._held = self._held, b""
+        return rest
+
+
+def _overlap(data: bytes, secret: bytes) -> int:
+    """How many bytes at the end of the data are the beginning of the secret."""
+    longest = min(len(data), len(secret) - 1)
+    return next((size for size in range(longest, 0, -1) if data.endswith(secret[:size])), 0)
 
 
 def _fault_of(error: Exception) -> tuple[Fault, str]:

@@ -95,7 +95,7 @@ def encode_call(call: Call) -> bytes:
 
 def call_id(call: Call) -> str:
     """The JSON-RPC id of a submit, made from the submission key, and from the round it goes on from."""
-    attempt = call.submission_key if call.continuation is None else [call.submission_key, call.continuation.round]
+    attempt = call.submission_key if call.continuation is None else [call.submission_key, call.continuation.number]
     return f"call-{strictjson.digest_of(attempt)[:32]}"
 
 

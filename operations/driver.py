@@ -197,6 +197,7 @@ class _Drive:
             ttl_ms=self._work.server.task_ttl_s * 1000,
             as_task=as_task,
             continuation=continuation,
+            input_schema=self._work.input_schema,
         )
 
     async def _step(self, step: Callable[..., T], /, **named: Any) -> T:  # noqa: ANN401

@@ -256,6 +256,8 @@ class Operation(models.Model):
     round_before_task = models.BooleanField(db_default=False)
     continuation_state = models.TextField(null=True)
     """What the server wants back with the next attempt of a call it answered by a question, opaque."""
+    continuation = models.PositiveIntegerField(null=True)
+    """Set: the next attempt goes on from the answer to this send; no two attempts go on from the same."""
     round_deadline_at = models.DateTimeField(null=True)
     answer_delivery = models.TextField(null=True)
 

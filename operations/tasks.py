@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from operations.engine import engine
+from operations import watch as watch_
+from operations.engine import engine, utcnow
 
 SLICE_S = 5.0
 """How long one drive task works before its process takes the next message."""
@@ -14,3 +15,9 @@ SLICE_S = 5.0
 def drive() -> None:
     """Drive what is due for one slice. A lost or doubled message changes nothing."""
     engine().slice(SLICE_S)
+
+
+@shared_task(ignore_result=True)
+def watch() -> None:
+    """Check the ledger and measure the gates. A doubled message finds the minute taken."""
+    watch_.watch(clock=utcnow)

@@ -132,7 +132,6 @@ from operations.ledger.submission import (
     submit_not_sent,
 )
 from operations.ledger.watch import (
-    GateFigure,
     ServerUse,
     add_figure,
     begin_check,
@@ -152,7 +151,6 @@ __all__ = [
     "EpochMoved",
     "Facts",
     "FactsDiffer",
-    "GateFigure",
     "GivenReply",
     "IdentityChanged",
     "Judged",

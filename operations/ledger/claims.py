@@ -9,13 +9,15 @@ taking one moves it on by the gap of `pacing.slot_gap`. A request that finds its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection, transaction
 
+from adapters.contract import Json
 from operations import pacing
 from operations.ledger.step import Row, read
 from operations.machine import Ticket
@@ -65,6 +67,8 @@ class Work:
     submission_key: str
     tool: str
     task_support: str
+    input_schema: Mapping[str, Json] = field(repr=False)
+    """Of the descriptor version the call was made with."""
     sync_limit_s: int | None
     as_task: bool
     arguments: bytes = field(repr=False)
@@ -127,45 +131,44 @@ def _lease(server: str, count: int, now: datetime) -> dict[str, tuple[datetime, 
         return {operation: (until, misses) for operation, misses in cursor.fetchall()}
 
 
+_DECLARED = "(s.capabilities->>'{name}')::boolean"
+_PROFILE = {name: f"s.{name}" for name in ServerProfile.__dataclass_fields__} | {
+    "lookup_disproved": "s.lookup_disproved <> ''",
+    **{name: _DECLARED.format(name=name) for name in ("creates_tasks", "cancels_tasks", "lists_tasks")},
+}
+_CALL = {
+    "protocol": "p.version",
+    "release": LOOKED_AFTER_BY,
+    "submission_key": "o.submission_key",
+    "tool": "t.name",
+    "task_support": "td.task_support",
+    "input_schema": "td.input_schema",
+    "sync_limit_s": "t.sync_limit_s",
+    "as_task": "o.as_task",
+    "arguments": "o.arguments",
+    "poll_ms": "o.poll_ms",
+}
+_LOAD = f"""SELECT o.id::text, {", ".join([*_CALL.values(), *_PROFILE.values()])}
+    FROM operation o JOIN protocol_version p ON p.version = o.protocol
+    JOIN server s ON s.slug = o.server_id JOIN tool t ON t.id = o.tool_id
+    JOIN tool_descriptor td ON td.id = o.descriptor_id WHERE o.id = ANY(%s::uuid[])"""
+
+
 def _load(claimed: dict[str, tuple[datetime, int]]) -> list[Work]:
     if not claimed:
         return []
     rows = read(list(claimed))
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"""SELECT o.id::text, p.version, {LOOKED_AFTER_BY}, o.submission_key, t.name, td.task_support,
-                t.sync_limit_s, o.as_task, o.arguments, o.poll_ms, s.slug, s.url, s.credential_ref,
-                s.allow_private, s.max_qps, s.poll_floor_ms, s.poll_cap_ms, s.lookup, s.quarantine_s,
-                s.key_window_s, s.task_ttl_s, (s.capabilities->>'creates_tasks')::boolean,
-                (s.capabilities->>'cancels_tasks')::boolean, (s.capabilities->>'lists_tasks')::boolean,
-                s.lookup_proved_at, s.lookup_disproved <> '', s.listens
-            FROM operation o JOIN protocol_version p ON p.version = o.protocol
-            JOIN server s ON s.slug = o.server_id JOIN tool t ON t.id = o.tool_id
-            JOIN tool_descriptor td ON td.id = o.descriptor_id WHERE o.id = ANY(%s::uuid[])""",
-            [list(claimed)],
-        )
-        return [_work(rows[found[0]], *claimed[found[0]], found) for found in cursor.fetchall()]
+        cursor.execute(_LOAD, [list(claimed)])
+        return [_work(rows[found[0]], *claimed[found[0]], found[1:]) for found in cursor.fetchall()]
 
 
-def _work(row: Row, lease_until: datetime, misses: int, found: Sequence[object]) -> Work:
-    (_, protocol, release, key, tool, support, sync_limit, as_task, arguments, poll_ms) = found[:10]
-    names = ServerProfile.__dataclass_fields__
-    return Work(
-        row=row,
-        ticket=ticket_of(row),
-        protocol=protocol,  # type: ignore[arg-type]
-        release=release,  # type: ignore[arg-type]
-        server=ServerProfile(**dict(zip(names, found[10:], strict=True))),  # type: ignore[arg-type]
-        submission_key=key,  # type: ignore[arg-type]
-        tool=tool,  # type: ignore[arg-type]
-        task_support=support,  # type: ignore[arg-type]
-        sync_limit_s=sync_limit,  # type: ignore[arg-type]
-        as_task=as_task,  # type: ignore[arg-type]
-        arguments=bytes(arguments),  # type: ignore[call-overload]
-        poll_ms=poll_ms,  # type: ignore[arg-type]
-        misses=misses,
-        lease_until=lease_until,
-    )
+def _work(row: Row, lease_until: datetime, misses: int, found: Sequence[Any]) -> Work:
+    call = dict(zip(_CALL, found, strict=False))
+    call["arguments"] = bytes(call["arguments"])
+    call["input_schema"] = json.loads(call["input_schema"])
+    profile = ServerProfile(**dict(zip(_PROFILE, found[len(_CALL) :], strict=True)))
+    return Work(row=row, ticket=ticket_of(row), server=profile, misses=misses, lease_until=lease_until, **call)
 
 
 def ticket_of(row: Row) -> Ticket:

@@ -123,7 +123,8 @@ def open_round(step: Step, seen: NeedsInput) -> None:
 
 def settle_question(step: Step, seen: NeedsInput) -> None:
     """Record that a submit brought a question and no task: the next attempt goes on from it."""
-    step.set(continuation_state=seen.continuation_state, sends_disproved=step.row.sends)
+    sends = step.row.sends
+    step.set(continuation=sends, continuation_state=seen.continuation_state, sends_disproved=sends)
 
 
 def carried_by_submit(step: Step, delivery: Delivery) -> None:
@@ -154,15 +155,16 @@ def continuation(operation: str) -> Continuation | None:
     """Return what the next attempt of the call carries; None when it is the first."""
     with connection.cursor() as cursor:
         cursor.execute(
-            """SELECT round, continuation_state, round_before_task FROM operation WHERE id = %s
-                AND task_id IS NULL AND (round_before_task OR continuation_state IS NOT NULL)""",
+            """SELECT continuation, continuation_state, answer_delivery FROM operation
+            WHERE id = %s AND task_id IS NULL AND continuation IS NOT NULL""",
             [operation],
         )
         found = cursor.fetchone()
     if found is None:
         return None
-    number, state, asked = found
-    return Continuation(round=number, state=state, replies=answer_in_store(operation) if asked else ())
+    number, state, delivery = found
+    replies = answer_in_store(operation) if delivery == Delivery.STORED else ()
+    return Continuation(number=number, state=state, replies=replies)
 
 
 def stored(question: Question) -> dict[str, Any]:

@@ -5,24 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 
 from django.db import connection, transaction
+
+from operations.gates import Figure
 
 EVERY = timedelta(seconds=50)
 """Less than the minute that the watch runs at: a second worker's tick finds the check taken."""
 KEPT = timedelta(days=31)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateFigure:
-    """What a gate measured over one day, UTC. `worst` is in the gate's own unit."""
-
-    gate: str
-    day: date
-    count: int
-    breaches: int
-    worst: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +65,7 @@ def measure_servers(*, now: datetime) -> tuple[ServerUse, ...]:
         return tuple(ServerUse(server=slug, max_qps=qps, peak=peak) for slug, qps, peak in cursor.fetchall())
 
 
-def keep_figures(figures: Sequence[GateFigure], *, now: datetime) -> None:
+def keep_figures(figures: Sequence[Figure], *, now: datetime) -> None:
     """Keep points of the trends; a day that is measured again is replaced."""
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.executemany(
@@ -86,7 +77,7 @@ def keep_figures(figures: Sequence[GateFigure], *, now: datetime) -> None:
         cursor.execute("DELETE FROM gate_day WHERE day < %s", [(now - KEPT).date()])
 
 
-def add_figure(figure: GateFigure, *, now: datetime) -> None:
+def add_figure(figure: Figure, *, now: datetime) -> None:
     """Add a measurement to its day: counts add up, the worst stays."""
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute(

@@ -105,6 +105,10 @@ class ServerView:
     quarantine_s: int
     key_window_s: int
     task_ttl_s: int
+    lookup_proved_at: datetime | None
+    """When the list of a session was last seen to hold a task of ours; its silence counts only since then."""
+    lookup_disproved: str
+    listens: bool
     submits_open: bool
     closed_reason: str
     declared: Declared | None
@@ -217,6 +221,9 @@ def _server_view(row: Server, tools: tuple[ToolView, ...]) -> ServerView:
         quarantine_s=row.quarantine_s,
         key_window_s=row.key_window_s,
         task_ttl_s=row.task_ttl_s,
+        lookup_proved_at=row.lookup_proved_at,
+        lookup_disproved=row.lookup_disproved,
+        listens=row.listens,
         declared=Declared(**row.capabilities) if row.capabilities else None,
         submits_open=row.submits_open,
         closed_reason=row.closed_reason,

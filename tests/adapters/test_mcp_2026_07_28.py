@@ -191,7 +191,7 @@ class TestSubmit:
 
         first = await submit(peer)
         reply = Reply(key=first.questions[0].key, action=Action.ACCEPT, content=b'{"ok":true}')
-        goes_on = Continuation(round=1, state=first.continuation_state, replies=(reply,))
+        goes_on = Continuation(number=1, state=first.continuation_state, replies=(reply,))
         call = Call(submission_key="key-1", tool="slow", arguments=b"{}", ttl_ms=None, continuation=goes_on)
         seen = await submit(peer, call)
 
@@ -269,7 +269,7 @@ class TestSubmit:
         [
             ({"arguments": b"{"}, RefusalKind.REQUEST),
             ({"arguments": b'{"n":1.5}'}, RefusalKind.REQUEST),
-            ({"continuation": Continuation(round=1, state="not json", replies=())}, RefusalKind.REQUEST),
+            ({"continuation": Continuation(number=1, state="not json", replies=())}, RefusalKind.REQUEST),
             ({"input_schema": {"x-mcp-header": "N"}}, RefusalKind.ADMIN),
         ],
         ids=["arguments", "unfit argument", "state", "marks"],

@@ -129,7 +129,7 @@ class TestEncode:
             Reply(key='"a"', action=Action.ACCEPT, content=b'{"ok": true}'),
             Reply(key='"b"', action=Action.DECLINE),
         )
-        goes_on = Continuation(round=1, state=r'"v1.\u0000\ud800"', replies=replies)
+        goes_on = Continuation(number=1, state=r'"v1.\u0000\ud800"', replies=replies)
 
         sent = codec.encode_call(_continued(goes_on))
 
@@ -144,13 +144,13 @@ class TestEncode:
 
     def test_each_round_has_its_own_id_and_a_repeat_has_the_same(self):
         """X2."""
-        first, again, second = (_continued(Continuation(round=n, state=None, replies=())) for n in (1, 1, 2))
+        first, again, second = (_continued(Continuation(number=n, state=None, replies=())) for n in (1, 1, 2))
 
         assert codec.encode_call(first) == codec.encode_call(again)
         assert codec.call_id(first) != codec.call_id(second)
 
     def test_no_state_is_sent_where_none_was_given(self):
-        params = sent_params(codec.encode_call(_continued(Continuation(round=1, state=None, replies=()))))
+        params = sent_params(codec.encode_call(_continued(Continuation(number=1, state=None, replies=()))))
 
         assert {"inputResponses", "requestState"}.isdisjoint(params)
 

@@ -145,7 +145,7 @@ class World:
 
     async def go_on(self, asked, tool, *, number=1, action=Action.ACCEPT, **named):
         replies = tuple(reply_to(question, action) for question in asked.questions)
-        goes_on = Continuation(round=number, state=asked.continuation_state, replies=replies)
+        goes_on = Continuation(number=number, state=asked.continuation_state, replies=replies)
         return await self.submit(tool, continuation=goes_on, **named)
 
     async def submit_while_time_passes(self, *args, **named):
@@ -392,7 +392,7 @@ class TestBeforeTheTask:
         ended = await world.submit_while_time_passes(
             "asklate",
             continuation=Continuation(
-                round=1, state=asked.continuation_state, replies=(reply_to(asked.questions[0], Action.DECLINE),)
+                number=1, state=asked.continuation_state, replies=(reply_to(asked.questions[0], Action.DECLINE),)
             ),
         )
 
@@ -403,7 +403,7 @@ class TestBeforeTheTask:
         world = World(asks_before_task=True)
         first = await world.submit("ask both")
 
-        goes_on = Continuation(round=1, state=first.continuation_state, replies=(reply_to(first.questions[0]),))
+        goes_on = Continuation(number=1, state=first.continuation_state, replies=(reply_to(first.questions[0]),))
         again = await world.submit("ask both", continuation=goes_on)
 
         assert again.questions == first.questions
@@ -413,7 +413,7 @@ class TestBeforeTheTask:
         world = World(asks_before_task=True)
 
         with pytest.raises(Refused) as caught:
-            await world.submit("ask", continuation=Continuation(round=1, state='"forged"', replies=()))
+            await world.submit("ask", continuation=Continuation(number=1, state='"forged"', replies=()))
 
         assert caught.value.kind is RefusalKind.REQUEST
 

@@ -50,4 +50,4 @@ def reply(question, action=Action.ACCEPT):
 def go_on(asked, *, number=1, action=Action.ACCEPT):
     """Go on with a call that was answered by questions."""
     replies = tuple(reply(question, action) for question in asked.questions)
-    return Continuation(round=number, state=asked.continuation_state, replies=replies)
+    return Continuation(number=number, state=asked.continuation_state, replies=replies)

@@ -127,7 +127,7 @@ async def test_questions_before_the_call_and_the_call_goes_on(fastmcp_4_server):
 
 
 async def test_a_state_that_was_tampered_with_is_refused(fastmcp_4_server):
-    goes_on = Continuation(round=1, state='"v1.forged"', replies=())
+    goes_on = Continuation(number=1, state='"v1.forged"', replies=())
     async with wired(fastmcp_4_server) as wire:
         with pytest.raises(Refused) as caught:
             await ADAPTER.submit(wire, Handle(), a_call("ask_before", continuation=goes_on))

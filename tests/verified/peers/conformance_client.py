@@ -66,7 +66,7 @@ async def call(wire, key, tool, arguments):
         if not isinstance(seen, NeedsInput):
             return
         replies = tuple(Reply(key=asked.key, action=Action.ACCEPT, content=YES) for asked in seen.questions)
-        goes_on = Continuation(round=number, state=seen.continuation_state, replies=replies)
+        goes_on = Continuation(number=number, state=seen.continuation_state, replies=replies)
 
 
 def a_call(key, tool, arguments, goes_on):
