@@ -122,6 +122,11 @@ class ServerForm(forms.Form):
         widget=forms.NumberInput(_SHORT),
         help_text=lazy("In seconds."),
     )
+    listens = forms.BooleanField(
+        label=lazy("It asks people on a stream of its own"),
+        required=False,
+        help_text=lazy("Then one is held open for each call under way, as far as there is room."),
+    )
     reason = _reason()
 
     def __init__(self, *args: Any, known: ServerView | None = None, **named: Any) -> None:  # noqa: ANN401 - Django's own

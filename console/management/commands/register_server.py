@@ -24,6 +24,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--credential-ref", default="", help="environment variable that holds the Authorization header's value"
         )
+        parser.add_argument("--listens", action="store_true", help="it asks people on a stream of its own")
         parser.add_argument("--lookup", default="none", help="proved way to find a lost submit (none)")
 
     def handle(self, *, slug: str, **options: Any) -> None:
@@ -60,4 +61,5 @@ def _profile(slug: str, options: dict[str, Any]) -> NewServer:
         allow_private=options["allow_private"],
         max_qps=options["max_qps"],
         lookup=options["lookup"],
+        listens=options["listens"],
     )
