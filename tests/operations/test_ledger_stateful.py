@@ -1,0 +1,150 @@
+"""Any order of ledger calls, from two connections, under fresh and old tickets, keeps every invariant (A1-A6, L5)."""
+
+import uuid
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from operations import ledger
+from operations.ledger.step import LedgerError
+from operations.machine import Delivery, Event, Reason, StepError
+from operations.queries import invariants
+from tests.operations.room import Room, result, seen, together
+
+LOOKS = st.sampled_from(["working", "asking", "ended", "absent"])
+WHO = st.booleans()
+
+
+class Ledger(RuleBasedStateMachine):
+    """One operation. `_try` runs a step under the ticket in hand, here or on another connection."""
+
+    @initialize()
+    def begin(self):
+        self.room = Room(effect="EXTERNAL")
+        self.operation = self.room.submit()
+        self.ticket = self.room.ticket(self.operation)
+        self.permits = [uuid.uuid4()]
+
+    def teardown(self):
+        if hasattr(self, "room"):
+            self.room.close()
+
+    def _try(self, elsewhere, function, **named):
+        def step():
+            return function(self.operation, ticket=self.ticket, now=self.room.now, **named)
+
+        (came,) = together(step) if elsewhere else (_caught(step),)
+        assert came is None or not isinstance(came, Exception) or isinstance(came, StepError | LedgerError), came
+
+    @rule(raises=st.booleans())
+    def claim(self, raises):
+        if raises and self.room.due(self.operation):
+            self.room.claims(self.operation)
+        self.ticket = self.room.ticket(self.operation)
+
+    @rule(elsewhere=WHO)
+    def permit(self, elsewhere):
+        self.permits.append(uuid.uuid4())
+        self._try(elsewhere, ledger.permit_submit, permit=self.permits[-1], as_task=True)
+
+    @rule(elsewhere=WHO, which=st.sampled_from([0, -1]))
+    def not_sent(self, elsewhere, which):
+        if self.room.permits(self.operation):
+            named = {"permit": self.room.permits(self.operation)[which].id, "why": "", "misses": 1}
+            if not self.room.row(self.operation).nothing_sent:
+                self._try(elsewhere, ledger.submit_not_sent, next_at=self.room.later(), **named)
+
+    @rule(elsewhere=WHO, look=st.sampled_from(["working", "asking", "ended"]))
+    def answered(self, elsewhere, look):
+        if self.room.permits(self.operation):
+            observed = getattr(self.room, look)(self.operation)
+            named = {"permit": self.permits[-1], "seen": observed, "next_at": self.room.later()}
+            self._try(elsewhere, ledger.submit_answered, **named)
+
+    @rule(elsewhere=WHO)
+    def lost(self, elsewhere):
+        if self.room.permits(self.operation):
+            self._try(elsewhere, ledger.submit_lost, why="")
+
+    @rule(elsewhere=WHO, look=LOOKS, status=st.sampled_from(["completed", "failed", "cancelled"]))
+    def looked(self, elsewhere, look, status):
+        if self.room.row(self.operation).task_id is None:
+            return
+        observed = (
+            self.room.absent()
+            if look == "absent"
+            else self.room.ended(self.operation, status)
+            if look == "ended"
+            else getattr(self.room, look)(self.operation)
+        )
+        self._try(elsewhere, ledger.saw, seen=observed, next_at=self.room.later())
+
+    @rule(elsewhere=WHO)
+    def pressed(self, elsewhere):
+        def press(operation, *, ticket, now):
+            return self.room.press(operation)
+
+        self._try(elsewhere, press)
+
+    @rule(elsewhere=WHO)
+    def answer(self, elsewhere):
+        def answered(operation, *, ticket, now):
+            return self.room.answer(operation)
+
+        if self.room.round(self.operation):
+            self._try(elsewhere, answered)
+
+    @rule(elsewhere=WHO, delivery=st.sampled_from([Delivery.SENT, Delivery.UNCERTAIN, Delivery.STORED]))
+    def deliver(self, elsewhere, delivery):
+        permit = uuid.uuid4()
+        self._try(elsewhere, ledger.permit_answer, permit=permit)
+        if self.room.row(self.operation).answer_delivery is Delivery.PERMITTED:
+            named = {"permit": permit, "delivery": delivery, "why": "", "next_at": self.room.later()}
+            self._try(elsewhere, ledger.answer_settled, **named)
+
+    @rule(elsewhere=WHO, won=st.booleans())
+    def cancel(self, elsewhere, won):
+        permit = uuid.uuid4()
+        self._try(elsewhere, ledger.permit_cancel, permit=permit)
+        if won and permit in {one.id for one in self.room.permits(self.operation)}:
+            self._try(elsewhere, ledger.cancel_won, permit=permit, exchanges=seen())
+
+    @rule(elsewhere=WHO)
+    def fetch(self, elsewhere):
+        self._try(elsewhere, ledger.fetch_started)
+        row = self.room.row(self.operation)
+        if row.state.value == "FETCHING_RESULT":
+            self._try(elsewhere, ledger.result_fetched, result=result())
+            self._try(elsewhere, ledger.accept_result, facts=ledger.Facts.held_by(self.room.row(self.operation)))
+
+    @rule(elsewhere=WHO)
+    def give_out(self, elsewhere):
+        named = {"event": Event.BUDGET_ENDED, "reason": Reason.BUDGET_ENDED, "next_at": self.room.later()}
+        self._try(elsewhere, ledger.hand_to_person, **named)
+
+    @rule()
+    def roll_back(self):
+        ledger.raise_epoch("2025-11-25")
+
+    @invariant()
+    def every_invariant_holds(self):
+        if hasattr(self, "operation"):
+            found = invariants.breaches([self.operation])
+            assert not found, [(one.invariant.name, one.what) for one in found]
+
+
+def _caught(step):
+    try:
+        return step()
+    except (StepError, LedgerError) as error:
+        return error
+
+
+@pytest.mark.usefixtures("committed")
+def test_any_order_of_calls_keeps_every_invariant():
+    quiet = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    run_state_machine_as_test(
+        Ledger, settings=settings(max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=quiet)
+    )
