@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext_lazy as _
 
 from console import access, preferences, words
-from operations.queries import CAP, desk
+from operations.queries import CAP, desk, gates
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise
@@ -39,6 +40,7 @@ _PLACES = (
     ("reconcile", "recon", _("Reconcile")),
     ("adapters", "plug", _("Adapters")),
     ("servers", "srv", _("Servers & tools")),
+    ("gates", "gate", _("Gates")),
     ("help", "help", _("Help")),
 )
 _ROOM_OF = (
@@ -47,6 +49,7 @@ _ROOM_OF = (
     (("reconcile", "claim", "judge", "second", "settle_effect"), "reconcile"),
     (("adapter",), "adapters"),
     (("server", "tool"), "servers"),
+    (("gate", "proof"), "gates"),
     (("help",), "help"),
     (("home", "try_it"), "home"),
 )
@@ -61,11 +64,12 @@ def room_of(url_name: str | None) -> str:
 
 
 def places(*, current: str) -> list[Place]:
-    """Build the navigation, with the counts of what waits for a person. Two queries."""
-    waiting = desk.count_waiting()
+    """Build the navigation, with the counts of what waits for a person and what is over its limit. Three queries."""
+    waiting, broken = desk.count_waiting(), gates.count_broken(now=timezone.now())
     counts = {
         "approvals": (waiting.rounds, "hot", _("open questions")),
         "reconcile": (waiting.desk, "unk", _("open items")),
+        "gates": (broken, "hot", _("gates over their limit")),
     }
     found: list[Place] = []
     for name, icon, word in _PLACES:

@@ -64,3 +64,24 @@ def share(percent: int) -> SafeString:
         '<rect class="v" width="{}" height="6" rx="3"/></svg>',
         round(80 * percent / 100),
     )
+
+
+def trend(points: Sequence[float], *, limit: float, tone: str, label: str) -> SafeString:
+    """Draw values by day, oldest first, against a dashed limit; the last one has a dot."""
+    top = max(limit, *points) or 1.0
+    x = [round(4 + 292 * place / max(1, len(points) - 1), 1) for place in range(len(points))]
+    y = [round(58 - 44 * point / top, 1) for point in points]
+    line = "M" + "L".join(f"{a} {b}" for a, b in zip(x, y, strict=True))
+    return format_html(
+        '<svg class="g {}" viewBox="0 0 300 64" preserveAspectRatio="none" role="img" aria-label="{}">'
+        '<path class="area" d="{}L296 58L4 58z"/><path class="limit" d="M0 {}H300"/>'
+        '<path class="trend" d="{}" vector-effect="non-scaling-stroke"/>'
+        '<circle class="fill" cx="{}" cy="{}" r="3"/></svg>',
+        tone,
+        label,
+        line,
+        round(58 - 44 * limit / top, 1),
+        line,
+        x[-1],
+        y[-1],
+    )

@@ -196,6 +196,7 @@ CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}
 # task name -> how often. Every entry expires before it repeats twice: a stopped worker must not replay a backlog.
 BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "drive": {"task": "operations.tasks.drive", "schedule": 1.0, "options": {"expires": 2}},
+    "watch": {"task": "operations.tasks.watch", "schedule": 60.0, "options": {"expires": 50}},
 }
 BEAT = env_bool("LONGCALL_BEAT", default=True)  # the schedule runs in a thread of this worker
 

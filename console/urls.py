@@ -3,7 +3,7 @@
 from django.urls import URLPattern, URLResolver, include, path
 
 from console.api import health
-from console.views import adapters, approvals, home, operations, reconcile, servers
+from console.views import adapters, approvals, gates, home, operations, reconcile, servers
 from console.views import help as help_
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -34,6 +34,10 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("adapters/<slug:version>/retire/", adapters.retire, name="adapter_retire"),
     path("adapters/<slug:version>/rollback/", adapters.rollback, name="adapter_rollback"),
     path("adapters/<slug:version>/drain/", adapters.drain, name="adapter_drain"),
+    path("gates/", gates.page, name="gates"),
+    path("gates/proof/", gates.find_proof, name="proof_find"),
+    path("gates/proof/<uuid:number>/", gates.show_proof, name="proof"),
+    path("gates/proof/<uuid:number>/export/", gates.export_proof, name="proof_export"),
     path("servers/", servers.listing, name="servers"),
     path("servers/new/", servers.register, name="server_new"),
     path("servers/<slug:slug>/", servers.page, name="server"),
