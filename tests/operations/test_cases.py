@@ -3,7 +3,6 @@
 A small scripted peer says what the report says; ledger, driver and adapter are the product's.
 """
 
-import json
 import uuid
 
 import pytest
@@ -11,6 +10,7 @@ from django.db import connection
 
 from adapters.simulator import demo
 from adapters.simulator.scenario import CancelStyle, Fault, FaultKind, QuestionStyle, Scenario
+from adapters.simulator.scripts import Finish, Tool, Work
 from operations import ledger
 from operations.machine import Reason, State
 from operations.models import EffectRecord, Journal, Outbox, Permit, Receipt
@@ -92,20 +92,21 @@ class TestTaskLifecycle:
         assert outcome(operation) is None
 
     def test_b007_r10_an_end_that_turns_into_another_is_never_picked_by_luck(self, world):
+        here = world()
+        operation = started(here)
         faults = (
+            fault("tasks/get", FaultKind.STATUS_WORD, word="completed"),
             fault("tasks/result", FaultKind.RPC_ERROR, code=-32603, times=50),
-            fault("tasks/get", FaultKind.STATUS_WORD, word="completed", skip=1),
             fault("tasks/get", FaultKind.STATUS_WORD, word="cancelled", times=500),
         )
-        here = world(faults=faults)
+        here.server.scenario = Scenario(tools=(demo.QUARTERLY_REPORT,), faults=faults)
 
-        operation = started(here)
-        row = here.until(operation, State.UNKNOWN, State.CANCELLED_ACCEPTED, within_s=120)
+        here.until(operation, State.UNKNOWN, within_s=120)
         here.idle(900)
 
-        if row.state is State.UNKNOWN:
-            assert row.reason == Reason.CONTRADICTED
-            assert here.row(operation).state is State.UNKNOWN
+        row = here.row(operation)
+        assert (row.state, row.reason) == (State.UNKNOWN, Reason.CONTRADICTED)
+        assert outcome(operation) is None
 
     def test_b010_f8_a_server_that_names_every_task_alike_gets_both_before_a_person(self, world):
         here = world(reuse_task_id="t-1")
@@ -455,9 +456,14 @@ class TestResult:
         assert len(arrivals(here, "tasks/result")) <= 8
 
     def test_b023_a_tool_that_failed_is_an_outcome_with_its_own_words(self, world):
-        here = world(demo.FLAKY_EXPORT)
+        def fails(_arguments):
+            yield Work(seconds=2)
+            return Finish(text="Quota exceeded", is_error=True)
 
-        operation = here.submit("flaky_export", json.dumps({}).encode())
+        here = world(Tool(name="fails", title="", description="", script=fails, input_schema={}))
+
+        operation = here.submit("fails")
         here.until(operation, State.ACCEPTED)
 
-        assert outcome(operation) in {"SUCCESS", "TOOL_ERROR"}
+        assert outcome(operation) == "TOOL_ERROR"
+        assert b"Quota exceeded" in bytes(Receipt.objects.get(operation_id=operation).result)
