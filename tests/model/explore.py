@@ -125,7 +125,7 @@ class Explorer:
             return self._finish(found, before, stuck, "A6: no fair way to a receipt or to a person")
         return self._finish(found, before, None, "")
 
-    def _finish(self, found, before, place, wrong) -> Found:
+    def _finish(self, found: Found, before, place, wrong) -> Found:
         found.states, found.wrong, found.deeds = len(before), wrong, self.deeds
         found.reached = {page.row.state for page in self.pages}
         found.outcomes = {receipt for page in self.pages for receipt in page.receipts}
