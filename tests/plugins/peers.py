@@ -3,6 +3,10 @@
 - `mcp_130_server` - address of a server on PyPI `mcp` 1.30.0; its tools are in `tests/verified/peers/mcp_130.py`.
 - `everything_server` - address of npm `@modelcontextprotocol/server-everything` 2026.8.31; its tool with tasks is
   `simulate-research-query` (arguments `topic`, and `ambiguous: true` for one question).
+- `ts_132_server` - address of a server on npm `@modelcontextprotocol/sdk` 1.32.2; its tools are in
+  `tests/verified/peers/ts_sdk_132.mjs`. `ts_132_command` is its command, without the port.
+- `fastmcp_3_server` - address of a badly behaved server on PyPI `fastmcp[tasks]` 3.4.11; its tools are in
+  `tests/verified/peers/fastmcp_3.py`. `fastmcp_3_command` is its command, without the port.
 - `fastmcp_4_server` - address of a server of MCP 2026-07-28 on PyPI `fastmcp[tasks]` 4.1.4; its tools are in
   `tests/verified/peers/fastmcp_4.py`.
 - `ts_2026_server` - address of a server of MCP 2026-07-28 on npm `@modelcontextprotocol/server` 2.4.0; its tools are in
@@ -41,6 +45,39 @@ def everything_server():
     port = free_port()
     command = ["env", f"PORT={port}", "node", str(program), "streamableHttp"]
     with running("server-everything", command, port=port) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def ts_132_command():
+    """Install the official TypeScript SDK with a server of ours beside it."""
+    _need_npm()
+    packages = ("@modelcontextprotocol/sdk@1.32.2", "express@5.3.0", "zod@4.6.7")
+    home = installation.node_peer("ts-sdk-1.32.2", *packages)
+    # Node looks for packages from where the script is.
+    return ["node", str(shutil.copy(installation.script("ts_sdk_132.mjs"), home))]
+
+
+@pytest.fixture(scope="session")
+def ts_132_server(ts_132_command):
+    """Run the official TypeScript SDK's server."""
+    port = free_port()
+    with running("ts-sdk-1.32.2", [*ts_132_command, str(port)], port=port) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def fastmcp_3_command():
+    """Install the framework that is not official, and widely used."""
+    python = installation.python_peer("fastmcp-3", "fastmcp_3.txt")
+    return [str(python), installation.script("fastmcp_3.py")]
+
+
+@pytest.fixture(scope="session")
+def fastmcp_3_server(fastmcp_3_command):
+    """Run its server."""
+    port = free_port()
+    with running("fastmcp-3", [*fastmcp_3_command, str(port)], port=port) as url:
         yield url
 
 
