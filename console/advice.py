@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from console import manual, words
 from console.access import MATRIX, Actor, Deed
 from operations.machine import BEFORE_TASK, Reason, State
-from operations.queries import desk
+from operations.queries import Asked, desk
 
 if TYPE_CHECKING:
     from console.history import Story
@@ -101,8 +101,10 @@ def _working(op: Dossier, now: datetime) -> Verdict:
     return Verdict(head=_("Working."), tail=said, then=_until(op, now), next_at=at, next_word=word)
 
 
-def _input(op: Dossier, now: datetime) -> Verdict:  # noqa: ARG001
-    if not op.round_open:
+def _input(op: Dossier, now: datetime) -> Verdict:
+    if op.asked is Asked.EXPIRED:
+        return _expired(op, now)
+    if op.asked is Asked.ANSWERED:
         return Verdict(
             head=_("Answered, not yet taken."),
             tail=_("Round %(number)d has its answer; the server has not moved on.") % {"number": op.round},
@@ -117,6 +119,26 @@ def _input(op: Dossier, now: datetime) -> Verdict:  # noqa: ARG001
         next_at=op.round_deadline_at,
         next_word=_("Time left"),
     )
+
+
+def _expired(op: Dossier, now: datetime) -> Verdict:
+    at, word = _next_look(op)
+    more = [_("Looking has resumed: the server may stop asking by itself.")] if op.task_id else []
+    if _can_get_time(op, now):
+        more.append(_("An operator can give the question more time; then it can be answered again."))
+    more.append(_until(op, now))
+    return Verdict(
+        head=_("Round %(number)d expired; nobody answered.") % {"number": op.round},
+        tail=_("The tool was told nothing: silence is neither a yes nor a no."),
+        then=" ".join(more),
+        next_at=at,
+        next_word=word,
+    )
+
+
+def _can_get_time(op: Dossier, now: datetime) -> bool:
+    """Whether the newest question can get more time: the task and our waiting last longer than now (I2)."""
+    return now < min(limit for limit in (op.budget_ends_at, op.task_expires_at) if limit is not None)
 
 
 def _cancel_requested(op: Dossier, now: datetime) -> Verdict:
@@ -201,9 +223,9 @@ _VERDICTS: Mapping[State, Callable[[Dossier, datetime], Verdict]] = MappingProxy
 )
 
 
-def actions(op: Dossier, *, actor: Actor, promises: Promises | None) -> list[Can]:
+def actions(op: Dossier, *, actor: Actor, promises: Promises | None, now: datetime) -> list[Can]:
     """List what this person can do now; what is not possible stays in the list with its reason."""
-    always = [_look(op, actor), _answer(op, actor), _cancel(op, actor, promises), _reconcile(op, actor)]
+    always = [_look(op, actor), _answer(op, actor, now), _cancel(op, actor, promises), _reconcile(op, actor)]
     return [_read_receipt(op), *always] if op.is_final else always
 
 
@@ -237,7 +259,9 @@ def _look(op: Dossier, actor: Actor) -> Can:
     return Can(key="look", icon="eye", word=_("Look now"), says=says, address=address, post=True, possible=not why)
 
 
-def _answer(op: Dossier, actor: Actor) -> Can:
+def _answer(op: Dossier, actor: Actor, now: datetime) -> Can:
+    if op.asked is Asked.EXPIRED and _can_get_time(op, now):
+        return _extend(op, actor)
     why = needs_role(actor, Deed.ANSWER) if op.round_open else _("No question is open.")
     says = _("Opens the question with the exact arguments. Nothing is decided by opening it.")
     return Can(
@@ -246,6 +270,18 @@ def _answer(op: Dossier, actor: Actor) -> Can:
         word=_("Answer round %(number)d") % {"number": op.round} if op.round_open else _("Answer a question"),
         says=why or says,
         address=reverse("round", args=[op.id, op.round]) if op.round_open else "",
+        possible=not why,
+    )
+
+
+def _extend(op: Dossier, actor: Actor) -> Can:
+    why = needs_role(actor, Deed.EXTEND_ROUND)
+    return Can(
+        key="answer",
+        icon="clock",
+        word=_("Give round %(number)d more time…") % {"number": op.round},
+        says=why or _("The time for an answer is over. With more time the question is open to approvers again."),
+        address=reverse("round", args=[op.id, op.round]),
         possible=not why,
     )
 

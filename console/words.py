@@ -16,6 +16,7 @@ from django.utils.translation import gettext, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from operations.machine import Outcome, State
+from operations.queries import Asked
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise
@@ -38,7 +39,7 @@ STATES: Mapping[State, Look] = MappingProxyType(
         State.SUBMISSION_UNKNOWN: Look("unk", "unk", _("Submission unknown")),
         State.NOT_FOUND_SAFE: Look("unk", "unk", _("Not created, safe")),
         State.WORKING: Look("work", "work", _("Working")),
-        State.INPUT_REQUIRED: Look("wait", "person", _("Needs an answer")),
+        State.INPUT_REQUIRED: Look("wait", "person", _("Question asked")),
         State.CANCEL_REQUESTED: Look("wait", "stopask", _("Cancel requested")),
         State.TERMINAL_OBSERVED: Look("work", "eye", _("Ended, being checked")),
         State.FETCHING_RESULT: Look("work", "down", _("Fetching result")),
@@ -50,10 +51,22 @@ STATES: Mapping[State, Look] = MappingProxyType(
     }
 )
 _TOOL_ERROR = Look("bad", "bad", _("Tool error"))
+_ASKED: Mapping[Asked, Look] = MappingProxyType(
+    {
+        Asked.OPEN: Look("wait", "person", _("Needs an answer")),
+        Asked.EXPIRED: Look("bad", "clock", _("Question expired")),
+        Asked.ANSWERED: Look("work", "up", _("Answered, not yet taken")),
+    }
+)
 
 
-def look_of(state: State | str, *, outcome: str | None = None) -> Look:
-    """Return how a state is shown; an accepted tool error is never shown as a success (R7)."""
+def look_of(state: State | str, *, outcome: str | None = None, asked: str = "") -> Look:
+    """Return how a state is shown; an accepted tool error is never shown as a success (R7).
+
+    `asked` tells a question that people can answer from one that expired or has its answer.
+    """
+    if asked:
+        return _ASKED[Asked(asked)]
     if outcome == Outcome.TOOL_ERROR:
         return _TOOL_ERROR
     return STATES[State(state)]

@@ -1,7 +1,7 @@
 """The parts that every page is made of: `{% load longcall %}`.
 
 {% icon "inbox" %}                       {% icon "ok" "tone ok" %}
-{% badge op.state %}                     our state; {% badge op.state word="Needs an answer, round 2" %}
+{% badge op.state asked=op.asked %}      our state; {% badge op.state word="Cancel not confirmed" %}
 {% mark "wait" "warn" "cooperative" %}   any other filled badge
 {% proto op.protocol_status %}           the server's word, quoted and never filled (L6)
 {% ident op.id %}                        an id, shortened in the middle, with its copy button
@@ -55,22 +55,22 @@ def mark(tone: str, symbol: str, word: str) -> SafeString:
 
 
 @register.simple_tag
-def badge(state: str, word: str = "", outcome: str | None = None) -> SafeString:
+def badge(state: str, word: str = "", outcome: str | None = None, asked: str = "") -> SafeString:
     """Draw our state of an operation."""
-    look = words.look_of(state, outcome=outcome)
+    look = words.look_of(state, outcome=outcome, asked=asked)
     return mark(look.tone, look.icon, word or str(look.word))
 
 
 @register.simple_tag
-def tone(state: str, outcome: str | None = None) -> str:
+def tone(state: str, outcome: str | None = None, asked: str = "") -> str:
     """Return the tone of a state, for the class of a larger part."""
-    return words.look_of(state, outcome=outcome).tone
+    return words.look_of(state, outcome=outcome, asked=asked).tone
 
 
 @register.simple_tag
-def state_icon(state: str, outcome: str | None = None) -> SafeString:
+def state_icon(state: str, outcome: str | None = None, asked: str = "") -> SafeString:
     """Draw the icon of a state."""
-    return icon(words.look_of(state, outcome=outcome).icon)
+    return icon(words.look_of(state, outcome=outcome, asked=asked).icon)
 
 
 @register.filter
@@ -159,7 +159,7 @@ def life(context: template.Context, row: Row) -> SafeString:
     whole = (row.budget_ends_at - row.created_at).total_seconds() or 1.0
     end = row.entered_at if row.is_final else _now(context)
     return pictures.lifeline(
-        tone=words.look_of(row.state, outcome=row.outcome).tone,
+        tone=words.look_of(row.state, outcome=row.outcome, asked=row.asked).tone,
         share=(end - row.created_at).total_seconds() / whole,
         marks=[(at - row.created_at).total_seconds() / whole for at in row.rounds_opened_at],
         ended=row.is_final,

@@ -144,13 +144,15 @@ def _living(request: PersonRequest, op: Dossier) -> dict[str, object]:
     promises = registration.promises(op.protocol, release=op.current_release)
     return {
         "verdict": advice.verdict(op, now=now),
-        "actions": advice.actions(op, actor=request.actor, promises=promises),
+        "actions": advice.actions(op, actor=request.actor, promises=promises, now=now),
         "may_answer": request.actor.may(Deed.ANSWER),
         "race": advice.race(op, story=story),
         "effect": dossier.effect(number),
         "round": next((row for row in dossier.rounds(number) if row.status == "OPEN"), None),
         "timeline": timeline.draw(story, now=now, budget_ends_at=op.budget_ends_at),
-        "diagram": diagram.svg(lit=op.state, way=story.way, tone=words.look_of(op.state, outcome=op.outcome).tone),
+        "diagram": diagram.svg(
+            lit=op.state, way=story.way, tone=words.look_of(op.state, outcome=op.outcome, asked=op.asked).tone
+        ),
         "nexts": diagram.nexts(op.state),
     }
 

@@ -5,13 +5,38 @@ Pages of 50 by keyset, counts capped at 1 000, and as many queries for a page of
 
 from __future__ import annotations
 
+import enum
 import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
+from operations.machine import State
+
 CAP = 1000
 """Counting stops here: a count that nobody reads to the end must not cost a scan."""
 PAGE = 50
+
+
+class Asked(enum.StrEnum):
+    """How it stands with the question of an operation that the server still asks."""
+
+    NOTHING = ""
+    """The server asks nothing now."""
+    OPEN = "OPEN"
+    """People can answer."""
+    EXPIRED = "EXPIRED"
+    """Nobody answered in time, and the tool was told nothing (I5)."""
+    ANSWERED = "ANSWERED"
+    """It has its answer; the server has not moved on yet (I6)."""
+
+
+def asked(state: State, *, is_open: bool, delivery: str | None) -> Asked:
+    """Tell a question without an open round that has an answer from one that has none."""
+    if state is not State.INPUT_REQUIRED:
+        return Asked.NOTHING
+    if is_open:
+        return Asked.OPEN
+    return Asked.ANSWERED if delivery else Asked.EXPIRED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from operations.models import (
     Round,
     VerdictProposal,
 )
-from operations.queries import PAGE
+from operations.queries import PAGE, Asked, asked
 from operations.verdicts import Verdict
 
 HISTORY = 200
@@ -119,6 +119,11 @@ class Dossier:
     def nothing_sent(self) -> bool:
         """True: provably, nothing of this call can exist at the server."""
         return self.sends == self.sends_disproved
+
+    @property
+    def asked(self) -> Asked:
+        """How it stands with the newest question."""
+        return asked(self.state, is_open=self.round_open, delivery=self.answer_delivery)
 
     @property
     def is_tool_error(self) -> bool:

@@ -18,7 +18,7 @@ from django.db.models import Q, QuerySet
 
 from operations.machine import FINAL, Outcome, State
 from operations.models import Operation, Receipt, Round, Server, Tool
-from operations.queries import CAP, PAGE, Cursor
+from operations.queries import CAP, PAGE, Asked, Cursor, asked
 
 OPEN = tuple(state for state in State if state not in FINAL)
 ATTENTION = (State.INPUT_REQUIRED, State.SUBMISSION_UNKNOWN, State.NOT_FOUND_SAFE, State.UNKNOWN)
@@ -60,6 +60,7 @@ class Row:
     entered_at: datetime
     budget_ends_at: datetime
     round: int
+    asked: Asked
     round_deadline_at: datetime | None
     cancel_requested_at: datetime | None
     cancel_stated: bool
@@ -174,6 +175,7 @@ def _row(row: Operation, opened: tuple[datetime, ...]) -> Row:
         entered_at=row.entered_at,
         budget_ends_at=row.budget_ends_at,
         round=row.round,
+        asked=asked(State(row.state), is_open=row.round_open, delivery=row.answer_delivery),
         round_deadline_at=row.round_deadline_at if row.round_open else None,
         cancel_requested_at=row.cancel_requested_at,
         cancel_stated=row.cancel_stated,

@@ -15,6 +15,7 @@ from django.db.models.functions import Cast
 
 from operations.machine import State
 from operations.models import Answer, Operation, Round, RoundStatus, Server, Tool
+from operations.queries import Asked, asked
 
 PAGE = 50
 MOST = 1000
@@ -149,6 +150,8 @@ class RoundPage:
 
     card: RoundCard
     state: State
+    asked: Asked
+    """How it stands with the newest question, whichever round that is."""
     protocol_status: str
     protocol: str
     effect: str
@@ -167,6 +170,11 @@ class RoundPage:
     def is_open(self) -> bool:
         """True: an answer is still taken, as far as the ledger has closed nothing."""
         return self.card.status == RoundStatus.OPEN
+
+    @property
+    def can_get_time(self) -> bool:
+        """True: it is the newest round, without an answer, and the server still asks (I2)."""
+        return self.card.number == self.newest_round and self.asked in {Asked.OPEN, Asked.EXPIRED}
 
 
 def inbox(tab: Tab, *, person: str, filters: Filters, after: str = "") -> Inbox:
@@ -213,6 +221,7 @@ def round_page(operation: str, *, number: int) -> RoundPage | None:
     return RoundPage(
         card=_card(row),
         state=State(call.state),
+        asked=asked(State(call.state), is_open=call.round_open, delivery=call.answer_delivery),
         protocol_status=call.protocol_status,
         protocol=call.protocol_id,
         effect=call.tool.effect,

@@ -29,6 +29,7 @@ from adapters.contract import (
 from adapters.strictjson import digest_of
 from console.access import Role
 from operations import ledger
+from operations.queries import rounds
 
 PASSWORD = "correct horse battery"
 VERSION = "2025-11-25"
@@ -135,6 +136,26 @@ def expire(operation):
     """Let the newest round's deadline pass, as the driver does."""
     now = timezone.now()
     ledger.expire_round(operation, ticket=ticket_of(operation), next_at=now, now=now)
+
+
+def answer(operation, *, by="person:ada", action="accept", content='{"ok": true}'):
+    """Answer the newest round with the same reply to each of its questions."""
+    number = ledger.read([operation])[operation].round
+    page = rounds.round_page(operation, number=number)
+    replies = [
+        ledger.GivenReply(key=question.key, action=action, content=content if action == "accept" else None)
+        for question in page.card.questions
+    ]
+    ledger.answer_round(
+        operation,
+        round=number,
+        request_digest=page.request_digest,
+        as_shown_digest="shown",
+        form_id=uuid.uuid4(),
+        replies=replies,
+        by=by,
+        now=timezone.now(),
+    )
 
 
 def deliver(operation):

@@ -58,7 +58,7 @@ def test_what_happened_stands_in_the_order_of_time(story):
 def test_our_states_follow_each_other_without_a_gap(story):
     ours = [stretch for stretch in story[1].stretches if stretch.lane is Lane.WE]
 
-    assert [stretch.says for stretch in ours] == ["Submitting", "Working", "Needs an answer", "Cancel requested"]
+    assert [stretch.says for stretch in ours] == ["Submitting", "Working", "Question asked", "Cancel requested"]
     assert [stretch.until for stretch in ours[:-1]] == [stretch.since for stretch in ours[1:]]
     assert ours[-1].until is None
 

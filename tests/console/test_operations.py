@@ -1,5 +1,6 @@
 """The list of operations and the page of one: what is found, what is said, and to whom."""
 
+import datetime as dt
 import re
 import uuid
 
@@ -139,6 +140,15 @@ class TestList:
         assert "&lt;img src=x&gt;" in page
 
 
+def test_the_list_tells_an_expired_question_from_an_open_one(olga):
+    make.expire(make.asking())
+
+    page = olga.get(reverse("operations")).content.decode()
+
+    assert "Question expired" in page
+    assert "Needs an answer" not in page
+
+
 class TestSearch:
     @pytest.mark.parametrize("kind", ["id", "task_id", "call_node", "submission_key"])
     def test_any_id_leads_straight_to_the_operation(self, olga, kind):
@@ -262,6 +272,48 @@ class TestDetail:
         assert "Deploy &lt;b&gt;now&lt;/b&gt;?" in page
         assert reverse("round", args=[operation, 1]) in page
         assert 'data-tick="left"' in page
+
+    def test_a_question_that_expired_is_never_told_as_answered(self, olga):
+        """I5: silence approves nothing, and the page says that nobody answered."""
+        operation = make.asking()
+        make.expire(operation)
+
+        page = olga.get(reverse("operation", args=[operation])).content.decode()
+
+        assert "<em>Round 1 expired; nobody answered.</em> The tool was told nothing" in page
+        assert "Looking has resumed" in page
+        assert "An operator can give the question more time" in page
+        assert "Answered" not in page
+        assert "Needs an answer" not in page
+
+    def test_an_expired_question_leads_operators_to_more_time(self, olga):
+        operation = make.asking()
+        make.expire(operation)
+
+        actions = olga.get(reverse("operation", args=[operation])).context["actions"]
+
+        more = next(can for can in actions if can.key == "answer")
+        assert (more.possible, more.address) == (True, reverse("round", args=[operation, 1]))
+        assert "Give more time" in olga.get(more.address).content.decode()
+
+    def test_an_expired_question_gets_no_more_time_than_the_wait_budget_has(self, olga):
+        """I2"""
+        began = timezone.now() - dt.timedelta(minutes=11)
+        operation = make.asking(budget_s=600, now=began)
+        Operation.objects.filter(id=operation).update(budget_ends_at=timezone.now() - dt.timedelta(seconds=1))
+        make.expire(operation)
+
+        page = olga.get(reverse("operation", args=[operation])).content.decode()
+
+        assert "more time" not in page[: page.index("Timeline")]
+
+    def test_a_question_that_has_its_answer_says_so(self, olga):
+        operation = make.asking()
+        make.answer(operation)
+
+        page = olga.get(reverse("operation", args=[operation])).content.decode()
+
+        assert "<em>Answered, not yet taken.</em> Round 1 has its answer" in page
 
     def test_the_living_part_comes_alone_and_carries_the_version(self, olga):
         operation = make.working()
