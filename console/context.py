@@ -39,7 +39,7 @@ _PLACES = (
     ("operations", "ops", _("Operations")),
     ("reconcile", "recon", _("Reconcile")),
     ("adapters", "plug", _("Adapters")),
-    ("servers", "srv", _("Servers & tools")),
+    ("servers", "srv", _("Servers")),
     ("gates", "gate", _("Gates")),
     ("help", "help", _("Help")),
 )

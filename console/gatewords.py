@@ -23,7 +23,7 @@ TITLES: Mapping[Gate, _StrPromise] = MappingProxyType(
         Gate.DIVERGENCE: lazy("Terminal divergence"),
         Gate.SECOND_OPERATION: lazy("Second operations"),
         Gate.QPS: lazy("Requests a second"),
-        Gate.CANCEL: lazy("Cancel confirmed or stated"),
+        Gate.CANCEL: lazy("Cancel confirmed"),
         Gate.UNKNOWN: lazy("Unknown settled"),
         Gate.TRACE: lazy("Advances with a receipt"),
     }
@@ -75,12 +75,18 @@ def card(trend: Trend, *, check: Check | None) -> Card:
         title=str(TITLES[trend.gate]),
         holds=holds,
         measured=bool(trend.count),
-        figure=figure(trend.gate, trend.breaches if trend.gate is Gate.SECOND_OPERATION else trend.worst),
+        figure=_headline(trend),
         of=_COUNTS[trend.gate](trend.count),
         limit=str(_LIMITS[trend.gate]),
         picture=_picture(trend, holds=holds),
         was_over=sum(not figure.holds for figure in trend.figures[:-2]),
     )
+
+
+def _headline(trend: Trend) -> str:
+    if not trend.count:
+        return _("none")
+    return figure(trend.gate, trend.breaches if trend.gate is Gate.SECOND_OPERATION else trend.worst)
 
 
 def figure(gate: Gate, worst: float) -> str:
