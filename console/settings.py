@@ -1,7 +1,7 @@
 """Settings, read once from the environment. A value that cannot be read stops the start.
 
 Variables: DATABASE_URL, CELERY_BROKER_URL, SECRET_KEY, ALLOWED_HOSTS, LONGCALL_HOME, LONGCALL_ORIGIN, LONGCALL_TLS,
-LONGCALL_DEBUG, LONGCALL_POOL, LONGCALL_BEAT, LONGCALL_DEMO_PORT.
+LONGCALL_DEBUG, LONGCALL_POOL, LONGCALL_BEAT, LONGCALL_DEMO_PORT, LONGCALL_METRICS_TOKEN.
 """
 
 import os
@@ -218,10 +218,15 @@ CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a broker that is away delays, it 
 # Where `up` runs the demo's tool servers on this machine; `demo_seed` registers them under it.
 DEMO_PORT = env_int("LONGCALL_DEMO_PORT", default=8765)
 
+# Whoever collects /metrics sends this as a bearer token. Unset: there is no such page.
+METRICS_TOKEN = os.environ.get("LONGCALL_METRICS_TOKEN", "")
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
+    "formatters": {
+        "line": {"()": "console.logs.Line", "fmt": "{asctime} {levelname} {name} {message}", "style": "{"},
+    },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {"operations": {"level": "INFO"}, "console": {"level": "INFO"}, "adapters": {"level": "INFO"}},

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, include, path
 
-from console.api import health
+from console.api import health, metrics
 from console.views import adapters, approvals, gates, home, operations, reconcile, servers
 from console.views import help as help_
 
@@ -51,6 +51,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("approvals/<uuid:operation>/<int:number>/", approvals.round_, name="round"),
     path("approvals/<uuid:operation>/<int:number>/claim/", approvals.round_claim, name="round_claim"),
     path("approvals/<uuid:operation>/<int:number>/extend/", approvals.round_extend, name="round_extend"),
+    path("metrics", metrics.show, name="metrics"),
     path("livez", health.livez, name="livez"),
     path("api/v1/", include("console.api.urls")),
     path("readyz", health.readyz, name="readyz"),

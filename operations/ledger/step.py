@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -154,6 +155,7 @@ class Step:
     _writes: list[tuple[str, Sequence[Any]]] = field(default_factory=list)
     _pending: dict[str, object] = field(default_factory=dict)
     _evidence: list[int] = field(default_factory=list)
+    _events: list[str] = field(default_factory=list)
     _moved: bool = False
 
     def move(self, event: Event, /, *, detail: Mapping[str, Any] | None = None, **columns: object) -> None:
@@ -269,6 +271,7 @@ class Step:
 
     def _journal(self, kind: str, event: str, source: str, target: str, detail: Mapping[str, Any] | None) -> None:
         row, ticket = self.row, self.ticket
+        self._events.append(event)
         self.write(
             """INSERT INTO journal (operation_id, at, kind, event, source, target, version, epoch,
                 cancel_generation, round, look, actor, detail, evidence_seqs, step)
@@ -279,6 +282,18 @@ class Step:
             + [ticket.round if ticket else row.round, ticket.look if ticket else row.look]
             + [self.actor, json.dumps(detail or {}), list(self._evidence), self.id],
         )
+
+    def line(self, source: State, *, seconds: float) -> dict[str, object]:
+        """Say the whole change in one line of the log, refused or not."""
+        row = self.row
+        return {
+            "operation": row.id,
+            "epoch": self.ticket.epoch if self.ticket else row.epoch,
+            "event": ",".join(self._events),
+            "source": source.value,
+            "target": row.state.value,
+            "ms": round(1000 * seconds, 1),
+        }
 
     def flush(self) -> None:
         """Write everything, in order. The operation's row comes last and so sees its journal."""
@@ -337,6 +352,7 @@ def _transact(
     exchanges: Sequence[Exchange],
     beside: Mapping[str, Change],
 ) -> tuple[Moved, StepError | None]:
+    started = time.perf_counter()
     with transaction.atomic(durable=True):
         rows = _rows(_LOCK, [operation, *beside])
         if operation not in rows:
@@ -348,19 +364,20 @@ def _transact(
             its_change(second)
             second.flush()
     row = first.row
+    log.info("step", extra=first.line(rows[operation].state, seconds=time.perf_counter() - started))
     return Moved(operation=row.id, version=row.version, state=row.state), error
 
 
 def _plan(blank: Step, change: Change, exchanges: Sequence[Exchange]) -> tuple[Step, StepError | None]:
     """Plan the change; on a refusal keep only the evidence and the refusal's own journal row."""
-    planned = replace(blank, _writes=[], _pending={}, _evidence=[])
+    planned = replace(blank, _writes=[], _pending={}, _evidence=[], _events=[])
     planned.keep(exchanges)
     try:
         if planned.ticket is not None:
             check_ticket(planned.row, planned.ticket)
         change(planned)
     except StepError as error:
-        refused = replace(blank, _writes=[], _pending={}, _evidence=[])
+        refused = replace(blank, _writes=[], _pending={}, _evidence=[], _events=[])
         refused.keep(exchanges)
         refused.refuse(error)
         return refused, error

@@ -47,6 +47,8 @@ class ServerUse:
     title: str
     allowed: float
     used: float | None
+    requests: int
+    """Requests that had leave to go out, ever."""
     submits_open: bool
     closed_tools: tuple[str, ...]
     open_tools: tuple[str, ...]
@@ -172,6 +174,7 @@ def _servers() -> dict[str, list[ServerUse]]:
             title=row.title,
             allowed=row.max_qps,
             used=row.used_qps,
+            requests=row.slots_given,
             submits_open=row.submits_open,
             closed_tools=tuple(tool.name for tool in tools if not tool.submits_open),
             open_tools=tuple(tool.name for tool in tools if tool.submits_open),
