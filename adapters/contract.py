@@ -16,7 +16,8 @@ The error tree, ordered by what may have happened at the server::
         ├── Throttled      429: not now; nothing was done
         ├── SessionLost    the session of this operation is gone; the task may live on
         ├── WrongProtocol  the answer has another protocol's shape (N3): evidence, never a terminal
-        └── BrokenPeer     the answer cannot be read: cut off, malformed, over a cap, a gateway's page
+        └── BrokenPeer     the answer cannot be read: cut off, malformed, a gateway's page
+            └── TooLarge   over a cap
 """
 
 from __future__ import annotations
@@ -443,6 +444,10 @@ class BrokenPeer(Answered):
     ) -> None:
         super().__init__(reason, exchanges=exchanges)
         self.retry_after_s = retry_after_s
+
+
+class TooLarge(BrokenPeer):
+    """The answer is over a cap. Asking again would bring the same."""
 
 
 # The wire and the adapter -------------------------------------------------------------------------

@@ -45,6 +45,7 @@ from adapters.contract import (
     RefusalKind,
     Refused,
     Throttled,
+    TooLarge,
     WireRequest,
     WireResponse,
 )
@@ -386,7 +387,8 @@ class Answer:
         room = self._limits.body_bytes - len(self.body)
         self.body += piece[:room]
         if len(piece) > room:
-            raise self._broken(f"the answer is over {self._limits.body_bytes} bytes")
+            reason = f"the answer is over {self._limits.body_bytes} bytes"
+            raise TooLarge(reason, exchanges=(self.exchange(),))
 
     def _inflater(self) -> _Inflater | None:
         encoding = self.headers.get("content-encoding", "").strip().lower()

@@ -45,6 +45,7 @@ from adapters.contract import (
     Refused,
     SessionLost,
     Throttled,
+    TooLarge,
     ToolResult,
     Wire,
     Working,
@@ -122,9 +123,16 @@ class Driver:
             log.exception("drive failed", extra={"operation": work.row.id})
             return self.later(work, self.retry_at(work), misses=work.misses + 1)
 
-    def later(self, work: Work, next_at: datetime, *, misses: int) -> ledger.Unchanged:
+    def later(self, work: Work, next_at: datetime, *, misses: int, trouble: str = "") -> ledger.Unchanged:
         """The claim brought nothing to write: come again at `next_at`."""
-        return ledger.Unchanged(operation=work.row.id, look=work.ticket.look, next_at=next_at, misses=misses)
+        return ledger.Unchanged(
+            operation=work.row.id,
+            look=work.ticket.look,
+            next_at=next_at,
+            misses=misses,
+            trouble=trouble,
+            at=self._clock(),
+        )
 
     def retry_at(self, work: Work) -> datetime:
         """When to try again what brought nothing usable."""
@@ -215,7 +223,7 @@ class _Drive:
             # N3, L6: evidence. Of one outage the first answer is enough.
             await self._in_vain(error.reason, error.exchanges)
             return None
-        return self._d.later(self._work, self._d.retry_at(self._work), misses=misses)
+        return self._d.later(self._work, self._d.retry_at(self._work), misses=misses, trouble=error.reason)
 
     async def _in_vain(self, why: str, exchanges: Sequence[Exchange]) -> None:
         await self._step(
@@ -452,6 +460,9 @@ class _Drive:
             exchanges=exchanges,
         )
 
+    async def _doubt_answer(self) -> None:
+        await self._step(ledger.answer_in_doubt)
+
     async def _go_on(self) -> None:
         await self._step(ledger.go_on)
 
@@ -520,7 +531,11 @@ class _Drive:
         await self._open_session()
         await self._step(ledger.fetch_started)
         status = ProtocolStatus(self._work.row.terminal_status or "completed")
-        result = await self._adapter.fetch(self._wire, self._handle, status)
+        try:
+            result = await self._adapter.fetch(self._wire, self._handle, status)
+        except TooLarge as error:
+            await self._unusable(Reason.RESULT_INVALID, (error.reason,), self._d.now() + PARKED)
+            return None
         if isinstance(result, NotReady):
             # R1, X1: the fetch alone decides nothing; what the task now says does.
             seen = await self._seen()
@@ -579,6 +594,7 @@ class _Drive:
         Deed.LOOK: _look,
         Deed.EXPIRE_ROUND: _expire_round,
         Deed.DELIVER: _deliver,
+        Deed.DOUBT_ANSWER: _doubt_answer,
         Deed.GO_ON: _go_on,
         Deed.CANCEL: _cancel,
         Deed.FETCH: _fetch,

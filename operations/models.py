@@ -316,10 +316,16 @@ class Due(models.Model):
     """Counts claims; the number of the look that the claim's holder is allowed."""
     misses = models.PositiveIntegerField(db_default=0)
     """Drives in a row that brought nothing usable: the exponent of the back-off."""
+    trouble = models.TextField(blank=True, db_default="")
+    """Why the last drive brought nothing; empty once the server has answered again."""
+    trouble_since = models.DateTimeField(null=True)
 
     class Meta:
         db_table = "due"
-        indexes = [models.Index(fields=["server", "due_at"], name="due_by_server")]
+        indexes = [
+            models.Index(fields=["server", "due_at"], name="due_by_server"),
+            models.Index(fields=["server"], condition=Q(trouble_since__isnull=False), name="due_in_trouble"),
+        ]
 
 
 class Evidence(models.Model):

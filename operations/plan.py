@@ -35,6 +35,8 @@ class Deed(enum.StrEnum):
     DELIVER = "DELIVER"
     GO_ON = "GO_ON"
     """Submit the call again with the answers: they came before there was a task."""
+    DOUBT_ANSWER = "DOUBT_ANSWER"
+    """The permit for an answer is out and its holder is gone."""
     CANCEL = "CANCEL"
     FETCH = "FETCH"
     ACCEPT = "ACCEPT"
@@ -120,6 +122,8 @@ def _not_found_safe(row: Standing, means: Means, now: datetime) -> Deed:
 def _input_required(row: Standing, _means: Means, now: datetime) -> Deed:
     if row.answer_delivery is Delivery.STORED:
         return Deed.GO_ON if row.round_before_task and row.task_id is None else Deed.DELIVER
+    if row.answer_delivery is Delivery.PERMITTED:
+        return Deed.DOUBT_ANSWER
     if row.round_open and row.round_deadline_at is not None and now >= row.round_deadline_at:
         return Deed.EXPIRE_ROUND
     # Before a task exists there is nothing to look at: the question stands in our ledger only.

@@ -195,7 +195,7 @@ def cancel_settled(
             cancel_acked=acked,
             cancel_settled_at=known,
         )
-        step.due(next_at, urgent=True, misses=misses)
+        step.due(next_at, urgent=True, misses=misses, trouble="" if answered else why)
 
     return perform(operation, change, now=now, ticket=ticket, exchanges=exchanges)
 

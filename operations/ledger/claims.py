@@ -17,6 +17,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
+from adapters import strictjson
 from adapters.contract import Json
 from operations import pacing
 from operations.ledger.step import Row, read
@@ -184,6 +185,10 @@ class Unchanged:
     look: int
     next_at: datetime
     misses: int = 0
+    trouble: str = ""
+    """Why the server could not be asked; empty when it answered."""
+    at: datetime | None = None
+    """When the trouble was met."""
 
 
 def unchanged(looks: Sequence[Unchanged]) -> None:
@@ -195,12 +200,15 @@ def unchanged(looks: Sequence[Unchanged]) -> None:
         return
     columns: list[Any] = [[u.operation for u in looks], [u.look for u in looks]]
     columns += [[u.next_at for u in looks], [u.misses for u in looks]]
+    columns += [[strictjson.printable(u.trouble[:300]) for u in looks], [u.at for u in looks]]
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute(
             """UPDATE due d SET lease_until = NULL, misses = u.misses,
-                due_at = CASE WHEN d.urgent THEN LEAST(d.due_at, u.next_at) ELSE u.next_at END
-            FROM unnest(%s::uuid[], %s::bigint[], %s::timestamptz[], %s::int[])
-                AS u(operation_id, look, next_at, misses)
+                due_at = CASE WHEN d.urgent THEN LEAST(d.due_at, u.next_at) ELSE u.next_at END,
+                trouble = u.trouble,
+                trouble_since = CASE WHEN u.trouble = '' THEN NULL ELSE COALESCE(d.trouble_since, u.at) END
+            FROM unnest(%s::uuid[], %s::bigint[], %s::timestamptz[], %s::int[], %s::text[], %s::timestamptz[])
+                AS u(operation_id, look, next_at, misses, trouble, at)
             WHERE d.operation_id = u.operation_id AND d.look = u.look""",
             columns,
         )

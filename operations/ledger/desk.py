@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 
 from adapters import strictjson
 from adapters.contract import Lookup
@@ -217,7 +217,11 @@ def _carry_out(
         )
         _STEPS[ruling.verdict](step, ruling.reason, ruling.content)
 
-    return perform(operation, change, now=now, actor=ruling.by)
+    try:
+        return perform(operation, change, now=now, actor=ruling.by)
+    except IntegrityError:
+        # Another operation took the task since it was looked for (P8).
+        raise NotAllowedByEvidence("that task has just been bound to another operation") from None
 
 
 def _found(step: Step, _reason: str, content: Mapping[str, str]) -> None:

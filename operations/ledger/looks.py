@@ -162,7 +162,9 @@ def _at_work(step: Step, *, next_at: datetime) -> None:
         # C9: under an intent the table's own way leads past WORKING wherever it can.
         if not _is_under_cancel(step) or row.state is State.SUBMITTING:
             step.move(Event.TASK_NAMED)
-    elif row.state not in {State.WORKING, State.CANCEL_REQUESTED, State.UNKNOWN}:
+    elif row.state is State.UNKNOWN:
+        step.note("LOOKED", detail={"status": row.protocol_status})  # our waiting is over; its work is not (P5)
+    elif row.state not in {State.WORKING, State.CANCEL_REQUESTED}:
         raise IllegalStep(row.state, Event.TASK_NAMED)
     bind_intent(step)
     step.due(step.now if _cancel_just_due(row, step.row) else next_at)
@@ -286,6 +288,7 @@ def close_cancelled(step: Step, *, summary: str) -> None:
 def _absent(step: Step, *, next_at: datetime) -> None:
     row = step.row
     if row.state is State.UNKNOWN:
+        step.note("LOOKED", detail={"status": "still not found"})
         step.due(next_at)
         return
     if row.state in BEFORE_TASK:
@@ -326,17 +329,27 @@ def looked_in_vain(
 
     def change(step: Step) -> None:
         step.note("NOTHING_USABLE", detail={"why": strictjson.printable(why)})
-        step.due(next_at, misses=misses)
+        step.due(next_at, misses=misses, trouble=why)
 
     return perform(operation, change, now=now, ticket=ticket, exchanges=exchanges)
+
+
+def _word_for(seen: Observation | None) -> str:
+    if seen is None:
+        return "no answer"
+    if isinstance(seen, Ended):
+        return seen.status.value
+    return "not found" if isinstance(seen, Absent) else "not terminal"
 
 
 def audited(operation: str, *, seen: Observation | None, result: bytes | None, ticket: Ticket, now: datetime) -> Moved:
     """Record the one look after a won cancel: evidence, never a payload (C4, C7)."""
 
     def change(step: Step) -> None:
-        status = seen.status.value if isinstance(seen, Ended) else "not terminal" if seen else "no answer"
+        status = _word_for(seen)
         step.note("AUDIT_LOOK", detail={"status": status, "result_bytes": len(result or b"")})
+        if isinstance(seen, Absent):
+            step.set(not_found=NotFound.EXPIRED_WITH_RECEIPT)  # X1: gone, and it no longer matters
         if result is not None:
             step.keep_raw(kind="late", label="late result", raw=result)
         if isinstance(seen, Ended) and seen.status is not ProtocolStatus.CANCELLED:
@@ -414,9 +427,12 @@ def second_task(step: Step, task_id: str) -> None:
 
 
 def was_unchanged(standing: Row, seen: Observation) -> bool:
-    """Whether a look brought nothing that needs a transaction of its own."""
-    if isinstance(seen, Absent):
-        return standing.state is State.UNKNOWN
+    """Whether a look brought nothing that needs a transaction of its own.
+
+    At what stands before a person each look leaves its trace: they are slow, and somebody wants to know.
+    """
+    if isinstance(seen, Absent) or standing.state is State.UNKNOWN:
+        return False
     if isinstance(seen, Ended) or seen.task is None or standing.cancel_intent:
         return False
     asks = isinstance(seen, NeedsInput)

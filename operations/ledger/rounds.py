@@ -462,6 +462,20 @@ def answer_settled(
             raise RoundGone(RoundFate(status="CLOSED", newest_round=step.row.round))
         step.note("ANSWER_" + delivery.value, detail={"why": why} if why else None)
         _deliver(step, delivery, sent_at=None if delivery is Delivery.STORED else now)
-        step.due(next_at, urgent=True)
+        step.due(next_at, urgent=True, trouble="" if delivery is Delivery.SENT else why)
 
     return perform(operation, change, now=now, ticket=ticket, actor=EXECUTOR, exchanges=exchanges)
+
+
+def answer_in_doubt(operation: str, *, ticket: Ticket, now: datetime) -> Moved:
+    """Say that whoever was to send the answer is gone: whether it left, only a look can tell (I7)."""
+
+    def change(step: Step) -> None:
+        if step.row.answer_delivery is not Delivery.PERMITTED:
+            raise RoundGone(RoundFate(status="CLOSED", newest_round=step.row.round))
+        settle(step, None, "lost")
+        step.note("ANSWER_" + Delivery.UNCERTAIN.value, detail={"why": "whoever was to send it is gone"})
+        _deliver(step, Delivery.UNCERTAIN, sent_at=now)
+        step.due(now, urgent=True)
+
+    return perform(operation, change, now=now, ticket=ticket)

@@ -26,6 +26,7 @@ from typing import Any
 
 from django.db import InterfaceError, OperationalError, connection, transaction
 
+from adapters import strictjson
 from adapters.contract import Exchange
 from operations import announce
 from operations.machine import (
@@ -224,16 +225,19 @@ class Step:
             + [media_type, complete, request, raw, raw, raw],
         )
 
-    def due(self, at: datetime, *, urgent: bool = False, misses: int = 0) -> None:
+    def due(self, at: datetime, *, urgent: bool = False, misses: int = 0, trouble: str = "") -> None:
         """End the drive: give the lease back and come again at `at`.
 
         A person may have asked for a look meanwhile; that wish stands, whatever `at` says.
+        `trouble`: why the server could not be asked, in words; empty when it answered.
         """
+        words = strictjson.printable(trouble[:300])
         self.write(
             """UPDATE due SET lease_until = NULL, misses = %s, urgent = urgent OR %s,
-                due_at = CASE WHEN urgent THEN LEAST(due_at, %s) ELSE %s END
+                due_at = CASE WHEN urgent THEN LEAST(due_at, %s) ELSE %s END, trouble = %s,
+                trouble_since = CASE WHEN %s = '' THEN NULL ELSE COALESCE(trouble_since, %s) END
             WHERE operation_id = %s""",
-            [misses, urgent, at, at, self.row.id],
+            [misses, urgent, at, at, words, words, self.now, self.row.id],
         )
 
     def wake(self) -> None:

@@ -301,7 +301,7 @@ def submit_not_sent(
         settle(step, permit, "not_sent")
         step.note("SUBMIT_NOT_SENT", detail={"why": why}, sends_disproved=step.row.sends_disproved + 1)
         rounds.carried_by_submit(step, Delivery.STORED)
-        step.due(next_at, misses=misses)
+        step.due(next_at, misses=misses, trouble=why)
 
     try:
         return perform(operation, change, now=now, ticket=ticket, exchanges=exchanges)
