@@ -60,15 +60,6 @@ from operations.sending import SendGate, StepRunner, WireFor
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-DELIVERY_GAP = timedelta(milliseconds=500)
-"""After an answer or a cancel has been taken, how soon to look whether it was used."""
-SLOW = timedelta(minutes=5)
-"""How far apart looks are at what already stands before a person (X4)."""
-PARKED = timedelta(days=1)
-PAUSE_S = 30.0
-"""How long a server that refuses our credentials is left alone (P5)."""
-AUDIT_TRIES = 3
-
 
 Listen = Callable[[Work, Handle], Awaitable[None]]
 
@@ -148,7 +139,7 @@ class Driver:
     def look_at(self, work: Work, *, poll_ms: int | None = None, misses: int = 0) -> datetime:
         """When the next routine look is due (P1)."""
         if work.row.state is State.UNKNOWN:
-            return self._clock() + SLOW
+            return self._clock() + pacing.SLOW
         look = pacing.next_look(
             self._clock(),
             poll_ms=poll_ms if poll_ms is not None else work.poll_ms,
@@ -237,9 +228,9 @@ class _Drive:
     async def _pause(self, error: AdapterError) -> None:
         wait = getattr(error, "retry_after_s", None)
         if isinstance(error, Throttled) and wait is None:
-            wait = min(PAUSE_S, 2.0 ** min(self._work.misses, 5))
+            wait = min(pacing.PAUSE_S, 2.0 ** min(self._work.misses, 5))
         if isinstance(error, Refused) and error.kind is RefusalKind.ADMIN:
-            wait = PAUSE_S
+            wait = pacing.PAUSE_S
         if wait:
             until = self._d.now() + timedelta(seconds=wait)
             await self._d.run(ledger.pause_server, self._work.server.slug, until=until, reason=error.reason)
@@ -419,11 +410,11 @@ class _Drive:
         await self._hand_over(Event.NO_LOOKUP, Reason.SUBMIT_LOST)
 
     async def _hand_over(self, event: Event, reason: Reason) -> None:
-        gap = SLOW if self._work.row.task_id or self._means().can_look_up else PARKED
+        gap = pacing.SLOW if self._work.row.task_id or self._means().can_look_up else pacing.PARKED
         await self._step(ledger.hand_to_person, event=event, reason=reason, next_at=self._d.now() + gap)
 
     async def _wait(self) -> ledger.Unchanged:
-        parked = self._d.in_budget(self._work, self._d.now() + PARKED)
+        parked = self._d.in_budget(self._work, self._d.now() + pacing.PARKED)
         return self._d.later(self._work, parked, misses=0)
 
     # Answering and cancelling -------------------------------------------------------------------
@@ -450,7 +441,7 @@ class _Drive:
     async def _answer_settled(
         self, permit: uuid.UUID, delivery: Delivery, why: str, exchanges: Sequence[Exchange]
     ) -> None:
-        late = self._d.retry_at(self._work) if delivery is Delivery.STORED else self._d.now() + DELIVERY_GAP
+        late = self._d.retry_at(self._work) if delivery is Delivery.STORED else self._d.now() + pacing.DELIVERY_GAP
         await self._step(
             ledger.answer_settled,
             permit=permit,
@@ -521,7 +512,7 @@ class _Drive:
             acknowledged=acknowledged,
             why=why,
             misses=0 if acknowledged else self._work.misses + 1,
-            next_at=self._d.now() + DELIVERY_GAP if soon else self._d.retry_at(self._work),
+            next_at=self._d.now() + pacing.DELIVERY_GAP if soon else self._d.retry_at(self._work),
             exchanges=exchanges,
         )
 
@@ -534,7 +525,7 @@ class _Drive:
         try:
             result = await self._adapter.fetch(self._wire, self._handle, status)
         except TooLarge as error:
-            await self._unusable(Reason.RESULT_INVALID, (error.reason,), self._d.now() + PARKED)
+            await self._unusable(Reason.RESULT_INVALID, (error.reason,), self._d.now() + pacing.PARKED)
             return None
         if isinstance(result, NotReady):
             # R1, X1: the fetch alone decides nothing; what the task now says does.
@@ -556,12 +547,12 @@ class _Drive:
         try:
             await self._step(ledger.accept_result, facts=facts)
         except ledger.ResultRefused as error:
-            await self._unusable(Reason.RESULT_INVALID, error.findings, self._d.now() + PARKED)
+            await self._unusable(Reason.RESULT_INVALID, error.findings, self._d.now() + pacing.PARKED)
         return None
 
     async def _give_up_fetching(self) -> None:
         findings = (f"{self._work.row.fetches} fetches brought no result",)
-        await self._unusable(Reason.RESULT_LOST, findings, self._d.now() + SLOW)
+        await self._unusable(Reason.RESULT_LOST, findings, self._d.now() + pacing.SLOW)
 
     async def _unusable(self, reason: Reason, findings: tuple[str, ...], next_at: datetime) -> None:
         await self._step(ledger.result_unusable, reason=reason, findings=findings, next_at=next_at)
@@ -579,7 +570,7 @@ class _Drive:
         except Answered:
             pass  # the session often ends with the cancel; that is an answer too
         except AdapterError:
-            if self._work.misses + 1 < AUDIT_TRIES:
+            if self._work.misses + 1 < pacing.AUDIT_TRIES:
                 raise
         raw = late.raw if isinstance(late, ToolResult) else None
         await self._step(ledger.audited, seen=seen, result=raw)

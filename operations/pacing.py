@@ -10,6 +10,15 @@ LATE = timedelta(milliseconds=50)
 """A request that misses its moment by more than this takes another."""
 _MARGIN = 1.1
 """Of a window of one second: room for LATE and for jitter between sender and server."""
+DELIVERY_GAP = timedelta(milliseconds=500)
+"""After an answer or a cancel has been taken, how soon to look whether it was used."""
+SLOW = timedelta(minutes=5)
+"""How far apart looks are at what already stands before a person (X4)."""
+PARKED = timedelta(days=1)
+PAUSE_S = 30.0
+"""How long a server that refuses our credentials is left alone (P5)."""
+AUDIT_TRIES = 3
+"""Looks for the record after a won cancel."""
 _JITTER = 0.2
 _MAX_DOUBLINGS = 10
 
