@@ -1,0 +1,56 @@
+"""What admins did, and what the ledger was measured at."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class AdminEvent(models.Model):
+    """What an admin changed about how calls are run: who, what, why, before and after. Append-only (O5)."""
+
+    at = models.DateTimeField()
+    by = models.TextField()
+    what = models.TextField()
+    """A verb in capitals, such as `ROLLED_BACK`."""
+    target = models.TextField()
+    """Kind and name: `protocol:2025-11-25`, `server:reports`, `tool:reports/quarterly_report`."""
+    reason = models.TextField()
+    before = models.JSONField(default=dict)
+    after = models.JSONField(default=dict)
+
+    class Meta:
+        db_table = "admin_event"
+        indexes = [models.Index(fields=["target", "-id"], name="admin_event_of_target")]
+
+
+class LedgerCheck(models.Model):
+    """One run of the ledger check: every invariant over the whole ledger (G1)."""
+
+    at = models.DateTimeField()
+    took_ms = models.PositiveIntegerField(null=True)
+    """None: it has not come to its end."""
+    invariants = models.PositiveIntegerField(db_default=0)
+    breaches = models.PositiveIntegerField(db_default=0)
+    found = models.JSONField(default=list)
+    """The first breaches: list of {invariant, clause, operation, what}."""
+
+    class Meta:
+        db_table = "ledger_check"
+        indexes = [models.Index(fields=["-at"], name="ledger_check_newest")]
+
+
+class GateDay(models.Model):
+    """What one gate measured on one day, UTC: the points of its trend (G1 to G6)."""
+
+    gate = models.TextField()
+    day = models.DateField()
+    count = models.PositiveBigIntegerField()
+    """What was measured: calls, cancels, advances, checks."""
+    breaches = models.PositiveBigIntegerField()
+    worst = models.FloatField()
+    """In the gate's own unit: seconds, per cent, breaches."""
+    measured_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "gate_day"
+        constraints = [models.UniqueConstraint(fields=["gate", "day"], name="one_point_a_day")]
