@@ -8,6 +8,7 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
 
+from console.reasons import ReasonField
 from operations import registration
 from operations.ledger import NewServer, ToolPolicy
 from operations.queries import servers
@@ -18,12 +19,11 @@ _MONO = {"class": "inp mono", "autocomplete": "off", "spellcheck": "false"}
 
 
 def _reason() -> forms.CharField:
-    return forms.CharField(
+    return ReasonField(
         label=lazy("Reason"),
-        min_length=8,
         max_length=1000,
         widget=forms.Textarea(attrs={"class": "inp", "rows": 2}),
-        help_text=lazy("Stays in the record of changes, with your name."),
+        help_text=lazy("At least 8 characters. Stays in the record of changes, with your name."),
     )
 
 

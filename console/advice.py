@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 
 from console import manual, words
 from console.access import MATRIX, Actor, Deed
-from operations.machine import BEFORE_TASK, Reason, State
+from operations.machine import Reason, State
 from operations.queries import Asked, desk
 
 if TYPE_CHECKING:
@@ -330,10 +330,12 @@ def cancel_in_short(op: Dossier, promises: Promises | None) -> str:
 
 def cancel_promise(op: Dossier, promises: Promises | None) -> CancelPromise:
     """Say what a cancel means here (C2, C5, C9)."""
-    if op.state in {*BEFORE_TASK, State.UNKNOWN} and (op.nothing_sent or op.can_cancel):
+    if op.task_id is None and (op.nothing_sent or op.can_cancel):
         return _promise_without_task(op)
     if not op.can_cancel:
         return _promise_nothing()
+    if op.state not in {State.WORKING, State.INPUT_REQUIRED}:
+        return _promise_after_a_look()
     if promises is not None and promises.cancel_ack_is_terminal:
         return _promise_terminal(op)
     return _promise_cooperative()
@@ -354,6 +356,20 @@ def _promise_without_task(op: Dossier) -> CancelPromise:
             _("If no byte was ever sent, the call ends as cancelled at once."),
             _("If a task turns up after all, the server is asked to cancel it at once."),
             _("If it is proved that nothing was created, the call ends as cancelled."),
+        ),
+    )
+
+
+def _promise_after_a_look() -> CancelPromise:
+    return CancelPromise(
+        kind=_("An intent, for a task that is known"),
+        tone="wait",
+        lead=_("The task is known, what became of it is not. We look once and then ask for the cancel."),
+        steps=(
+            _("We record your request first. From then on no further answer to a question is sent."),
+            _("We look at the task at once. If it has not ended, the server is asked to cancel it."),
+            _("If it has ended, the call ends as finished, with both times shown."),
+            _("If the server does not show the task, nothing is asked, and a person still has to decide."),
         ),
     )
 

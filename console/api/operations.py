@@ -23,11 +23,15 @@ from operations.queries.api import CallView
 NOT_YOURS = "There is no such operation of yours."
 _WHAT_A_PRESS_DID = {
     Press.REQUESTED: "The cancel is recorded and goes to the server. It has not won yet: the call may still finish.",
-    Press.INTENT: "The cancel is recorded. No task is known yet; it is cancelled as soon as one turns up.",
+    Press.INTENT: "The cancel is recorded. No task is known yet; the first that turns up is to be cancelled.",
     Press.CLOSED_UNSENT: "Nothing of this call had been sent, so it is closed as cancelled.",
     Press.NO_CANCEL: "The wish is recorded, but this server cannot cancel. The call goes on and is looked after.",
     Press.ALREADY_REQUESTED: "A cancel was asked for before; nothing new happens.",
 }
+_TASK_IS_KNOWN = (
+    "The cancel is recorded. The task is known, what became of it is not: it is looked at once, "
+    "and if it has not ended, its cancel is asked for."
+)
 
 
 def _submit(ask: Ask) -> HttpResponse:
@@ -114,13 +118,17 @@ def _cancel(ask: Ask, operation: UUID) -> HttpResponse:
         raise _already_finished(error) from error
     body = {
         "press": pressed.press.value,
-        "what_happened": _WHAT_A_PRESS_DID[pressed.press],
+        "what_happened": _what_happened(pressed.press, found),
         "cancel_generation": pressed.generation,
         "operation": shapes.operation(ask, _found(ask, operation)),
     }
     # 202 is received, never done (P3): only a call of which nothing had left is over at once.
     status = 200 if pressed.press is Press.CLOSED_UNSENT else 202
     return JsonResponse(body, status=status, headers={"Cache-Control": "no-store"})
+
+
+def _what_happened(press: Press, found: CallView) -> str:
+    return _TASK_IS_KNOWN if press is Press.INTENT and found.task_id else _WHAT_A_PRESS_DID[press]
 
 
 def _found(ask: Ask, operation: UUID) -> CallView:

@@ -19,6 +19,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from console import advice, diagram, history, timeline, words
 from console.access import Deed, PersonRequest, allow
 from console.context import return_address
+from console.reasons import ReasonField
 from operations import ledger, registration
 from operations.machine import FINAL, StaleStep, State, StepError
 from operations.queries import Cursor, dossier, operations
@@ -218,7 +219,7 @@ class CancelForm(forms.Form):
         "other": lazy("Another reason"),
     }
     kind = forms.ChoiceField(choices=list(KINDS.items()))
-    reason = forms.CharField(min_length=8, max_length=1000)
+    reason = ReasonField(max_length=1000)
     seen_generation = forms.IntegerField(min_value=0)
 
     def words(self) -> str:
@@ -247,7 +248,7 @@ def cancel(request: PersonRequest, number: uuid.UUID) -> HttpResponse:
         )
     except StepError as refusal:
         return _cancel_refused(request, number, form, refusal)
-    messages.info(request, _PRESSED[pressed.press])
+    messages.info(request, _what_came_of(pressed.press, op))
     return redirect("operation", number)
 
 
@@ -255,11 +256,19 @@ _PRESSED = {
     ledger.Press.REQUESTED: lazy(
         "Your request is recorded and goes to the server now. This page shows what comes of it."
     ),
-    ledger.Press.INTENT: lazy("Cancel requested. No task is known yet; the first that turns up will be cancelled."),
+    ledger.Press.INTENT: lazy(
+        "Your request was recorded. No task was known; the first that turns up is to be cancelled."
+    ),
     ledger.Press.CLOSED_UNSENT: lazy("Cancelled: nothing had been sent, and nothing will be."),
     ledger.Press.NO_CANCEL: lazy("Recorded, but this server cannot cancel. The work goes on, and so does our looking."),
     ledger.Press.ALREADY_REQUESTED: lazy("It was requested already. Nothing was changed."),
 }
+
+
+def _what_came_of(press: ledger.Press, op: Dossier) -> str:
+    if press is ledger.Press.INTENT and op.task_id is not None:
+        return _("Your request was recorded. The task is looked at once; if it has not ended, its cancel is asked for.")
+    return str(_PRESSED[press])
 
 
 def _cancel_refused(request: PersonRequest, number: uuid.UUID, form: CancelForm, refusal: StepError) -> HttpResponse:

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from console import advice, manual
 from console.access import Deed, PersonRequest, allow
+from console.reasons import ReasonField
 from operations import ledger
 from operations.machine import NotFound, Reason, StepError
 from operations.queries import Cursor, desk, dossier
@@ -70,7 +71,7 @@ class VerdictForm(forms.Form):
     """A verdict with its reason, what it needs, and the version that the page showed."""
 
     verdict = forms.ChoiceField(choices=[(verdict.value, title) for verdict, (title, _says) in manual.VERDICTS.items()])
-    reason = forms.CharField(min_length=8, max_length=2000)
+    reason = ReasonField(max_length=2000)
     task_id = forms.CharField(max_length=1000, required=False)
     outcome = forms.CharField(max_length=200, required=False)
     typed = forms.CharField(max_length=100, required=False)
@@ -104,7 +105,7 @@ class EffectForm(forms.Form):
             ("STILL_OPEN", lazy("It happened and is still open")),
         ]
     )
-    note = forms.CharField(min_length=8, max_length=2000)
+    note = ReasonField(max_length=2000)
     owner = forms.CharField(max_length=200, required=False)
 
     def clean(self) -> dict[str, object]:

@@ -29,6 +29,7 @@ from adapters.contract import (
 from adapters.strictjson import digest_of
 from console.access import Role
 from operations import ledger
+from operations.machine import Event, Reason
 from operations.queries import rounds
 
 PASSWORD = "correct horse battery"
@@ -68,12 +69,20 @@ def server(slug="shop", *, tools=("change_prices",), answer_within_s=1800):
         ledger.set_policy(slug, name, ledger.ToolPolicy(answer_within_s=answer_within_s))
 
 
-def working(*, server="shop", tool="change_prices", arguments=b'{"percent": 12.0}', principal="ann", budget_s=None):
-    """Submit a call and bring it to WORKING; return the operation's id."""
-    n, now = next(_numbers), timezone.now()
+def submitted(
+    *,
+    server="shop",
+    tool="change_prices",
+    arguments=b'{"percent": 12.0}',
+    principal="ann",
+    budget_s=None,
+    call_node="",
+):
+    """Submit a call of which nothing has left yet; return the operation's id."""
+    n = next(_numbers)
     call = ledger.NewCall(
         client="flows",
-        call_node=f"step {n}",
+        call_node=call_node or f"step {n}",
         submission_key=f"key-{n}",
         server=server,
         tool=tool,
@@ -81,7 +90,12 @@ def working(*, server="shop", tool="change_prices", arguments=b'{"percent": 12.0
         principal=principal,
         budget_s=budget_s,
     )
-    operation = ledger.submit(call, now=now).operation
+    return ledger.submit(call, now=timezone.now()).operation
+
+
+def working(**call):
+    """Submit a call and bring it to WORKING; return the operation's id."""
+    operation, n, now = submitted(**call), next(_numbers), timezone.now()
     ticket, permit = ticket_of(operation), uuid.uuid4()
     ledger.session_opened(operation, ticket=ticket, opened=Opened(session=f"s{n}", capabilities=CAPABILITIES), now=now)
     ledger.permit_submit(operation, permit=permit, as_task=True, ticket=ticket, now=now)
@@ -122,6 +136,23 @@ def resume(operation):
 def complete(operation):
     """Let the server report the task as completed."""
     _saw(operation, Ended(status=ProtocolStatus.COMPLETED, task=task_now(operation, ProtocolStatus.COMPLETED)))
+
+
+def unknown(operation=None, *, event=Event.BUDGET_ENDED, reason=Reason.BUDGET_ENDED, now=None):
+    """Hand an operation, or a fresh one with a task, to a person; return its id."""
+    operation, now = operation or working(), now or timezone.now()
+    ledger.hand_to_person(
+        operation, event=event, reason=reason, ticket=ticket_of(operation), next_at=now + dt.timedelta(days=1), now=now
+    )
+    return operation
+
+
+def lost(**call):
+    """Submit a call whose answer is lost, at a server that cannot be asked by key; return its id."""
+    operation, now, permit = submitted(**call), timezone.now(), uuid.uuid4()
+    ledger.permit_submit(operation, permit=permit, as_task=True, ticket=ticket_of(operation), now=now)
+    ledger.submit_lost(operation, why="time-out", ticket=ticket_of(operation), now=now)
+    return unknown(operation, event=Event.NO_LOOKUP, reason=Reason.SUBMIT_LOST, now=now)
 
 
 def cancel(operation):

@@ -163,7 +163,7 @@ def test_a_server_without_cancel_is_said_so_before_and_after_the_press(olga):
 @pytest.mark.parametrize(
     "fields, complaint",
     [
-        ({"reason": ""}, "This field is required."),
+        ({"reason": ""}, "Say why, in words that others understand."),
         ({"reason": "no"}, "at least 8 characters"),
         ({"kind": ""}, "Choose the reason that fits best."),
     ],
@@ -220,6 +220,66 @@ def test_a_cancel_that_came_too_late_is_shown_as_a_race_with_both_times(olga):
 
     assert "The cancel and the end met" in page
     assert "so the call ends as finished" in page
+
+
+def test_a_cancel_of_a_known_task_that_cannot_be_told_looks_once_and_then_asks(olga):
+    """C9: the task is known, so nobody is told that it is not."""
+    operation = make.unknown()
+
+    before = words(olga.get(reverse("cancel", args=[operation])))
+    after = words(press(olga, operation))
+
+    assert "We look once and then ask for the cancel." in before
+    assert "If the server does not show the task, nothing is asked" in before
+    assert "The task is looked at once; if it has not ended, its cancel is asked for." in after
+    for page in (before, after):
+        assert "No task" not in page
+        assert "no task is known" not in page
+        assert "turned up" not in page
+
+
+def test_a_cancel_of_a_call_whose_answer_was_lost_waits_for_its_task(olga):
+    """C9"""
+    operation = make.lost()
+
+    page = words(press(olga, operation))
+
+    assert "No task was known; the first that turns up is to be cancelled." in page
+
+
+def test_the_page_of_a_cancelled_call_says_so_and_promises_nothing(olga):
+    operation = make.working()
+    make.cancel(operation)
+
+    page = words(olga.get(reverse("cancel", args=[operation])))
+
+    assert "This call is cancelled already" in page
+    assert "What a cancel means here" not in page
+    assert "If you press now" not in page
+    assert "<textarea" not in page
+
+
+def test_a_press_on_a_cancelled_call_does_not_say_that_the_work_ended_first(olga):
+    operation = make.working()
+    make.cancel(operation)
+
+    answer = press(olga, operation, seen=1)
+
+    assert answer.status_code == 409
+    assert "This call is cancelled already" in words(answer)
+    assert "Too late" not in words(answer)
+
+
+def test_the_reason_says_how_long_it_has_to_be_before_and_after(olga):
+    operation = make.working()
+
+    before = words(olga.get(reverse("cancel", args=[operation])))
+    after = words(press(olga, operation, reason="no"))
+
+    assert 'aria-describedby="reason-hint"' in before
+    assert "at least 8 characters" in before
+    assert "Say a little more: at least 8 characters, so that others understand it." in after
+    assert "Ensure this value" not in after
 
 
 def test_a_cancel_of_nothing_is_not_found(olga):

@@ -253,7 +253,7 @@ class TestVerdict:
         "fields, complaint",
         [
             ({"verdict": ""}, "Choose what fits."),
-            ({"reason": ""}, "This field is required."),
+            ({"reason": ""}, "Say why, in words that others understand."),
             ({"reason": "dunno"}, "at least 8 characters"),
             ({"typed": "yes"}, "Type exactly: close as unknown"),
             ({"typed": ""}, "Type exactly: close as unknown"),
@@ -351,7 +351,7 @@ class TestEffect:
         "fields, complaint",
         [
             ({"status": "", "note": "The log shows nothing"}, "Choose what fits."),
-            ({"status": "NONE", "note": ""}, "This field is required."),
+            ({"status": "NONE", "note": ""}, "Say why, in words that others understand."),
             ({"status": "STILL_OPEN", "note": "Prices are wrong"}, "Say who takes care of it from now on."),
         ],
     )
