@@ -262,9 +262,6 @@ class ToolResult:
     exchanges: tuple[Exchange, ...] = ()
 
 
-# Observations -----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Working:
     """The task exists and is not finished."""
@@ -365,9 +362,6 @@ class NotReady:
     exchanges: tuple[Exchange, ...] = ()
 
 
-# Errors -----------------------------------------------------------------------------------------
-
-
 class AdapterError(Exception):
     """Abstract. `reason` is for people; `exchanges` is what was seen on the wire."""
 
@@ -448,9 +442,6 @@ class BrokenPeer(Answered):
 
 class TooLarge(BrokenPeer):
     """The answer is over a cap. Asking again would bring the same."""
-
-
-# The wire and the adapter -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -164,38 +164,18 @@ def _standing_for(call: NewCall, digest: str) -> Submitted | None:
 def _insert(call: NewCall, digest: str, now: datetime) -> Submitted | None:
     """Make the operation; None: its call node keeps its existing path."""
     tool = _tool(call)
-    if tool.keeps_path:
+    release = _let_in(call, tool, now)
+    if release is None:
         return None
-    for scope, is_open, reason in tool.closed:
-        if not is_open:
-            raise SubmitsClosed(scope, reason)
-    findings = outputguard.violations(tool.input_schema, strictjson.parse(call.arguments))
-    broken = tuple(found for found in findings if not found.startswith("the schema cannot be used"))
-    if broken:
-        raise ArgumentsRefused(broken)
-    release = rollout.decide(call.client, call.call_node, version=tool.protocol, expected_s=tool.expected_s, now=now)
-    if release is Path.KEEP_EXISTING:
-        return None
-    if release is Path.CLOSED:
-        raise SubmitsClosed("protocol", "no release of it takes new calls")
-    operation, budget = uuid.uuid4(), call.budget_s or tool.budget_s
-    request: list[Any] = [call.client, call.call_node, call.principal, call.submission_key, digest]
-    pinned: list[Any] = [tool.id, tool.descriptor_id, tool.protocol, release, tool.epoch]
+    operation = uuid.uuid4()
+    if not _write(
+        call, tool, digest=digest, release=release, operation=operation, now=now
+    ):  # another request of this call node was quicker
+        standing = _standing_for(call, digest)
+        if standing is None:
+            raise LedgerError("the operation of a concurrent request vanished")
+        return standing
     with connection.cursor() as cursor:
-        cursor.execute(
-            """INSERT INTO operation (id, version, state, reason, created_at, entered_at, client,
-                call_node, principal, submission_key, request_digest, arguments, server_id, tool_id,
-                descriptor_id, protocol, release, created_epoch, budget_ends_at)
-            VALUES (%s, 1, %s, '', %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
-            ON CONFLICT DO NOTHING""",
-            [operation, State.SUBMITTING, now, now, *request, call.arguments, call.server, *pinned]
-            + [now + timedelta(seconds=budget)],
-        )
-        if cursor.rowcount == 0:  # another request of this call node was quicker
-            standing = _standing_for(call, digest)
-            if standing is None:
-                raise LedgerError("the operation of a concurrent request vanished")
-            return standing
         cursor.execute(
             """INSERT INTO due (operation_id, server_id, due_at, urgent, look, misses)
             VALUES (%s, %s, %s, true, 0, 0)""",
@@ -208,6 +188,43 @@ def _insert(call: NewCall, digest: str, now: datetime) -> Submitted | None:
             (operation, now, State.SUBMITTING, State.SUBMITTING, tool.epoch, f"client:{call.client}", uuid.uuid4()),
         )
     return Submitted(operation=str(operation), created=True, version=1)
+
+
+def _let_in(call: NewCall, tool: _Tool, now: datetime) -> str | None:
+    """Return the release that takes the call; None: its call node keeps its existing path (O2).
+
+    Raises SubmitsClosed and ArgumentsRefused.
+    """
+    if tool.keeps_path:
+        return None
+    for scope, is_open, reason in tool.closed:
+        if not is_open:
+            raise SubmitsClosed(scope, reason)
+    findings = outputguard.violations(tool.input_schema, strictjson.parse(call.arguments))
+    broken = tuple(found for found in findings if not found.startswith("the schema cannot be used"))
+    if broken:
+        raise ArgumentsRefused(broken)
+    release = rollout.decide(call.client, call.call_node, version=tool.protocol, expected_s=tool.expected_s, now=now)
+    if release is Path.CLOSED:
+        raise SubmitsClosed("protocol", "no release of it takes new calls")
+    return None if release is Path.KEEP_EXISTING else release
+
+
+def _write(call: NewCall, tool: _Tool, *, digest: str, release: str, operation: uuid.UUID, now: datetime) -> bool:
+    """Write the operation's row. False: the key or the call node has one already."""
+    budget = timedelta(seconds=call.budget_s or tool.budget_s)
+    request: list[Any] = [call.client, call.call_node, call.principal, call.submission_key, digest]
+    pinned: list[Any] = [tool.id, tool.descriptor_id, tool.protocol, release, tool.epoch]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """INSERT INTO operation (id, version, state, reason, created_at, entered_at, client,
+                call_node, principal, submission_key, request_digest, arguments, server_id, tool_id,
+                descriptor_id, protocol, release, created_epoch, budget_ends_at)
+            VALUES (%s, 1, %s, '', %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+            ON CONFLICT DO NOTHING""",
+            [operation, State.SUBMITTING, now, now, *request, call.arguments, call.server, *pinned, now + budget],
+        )
+        return bool(cursor.rowcount)
 
 
 def _tool(call: NewCall) -> _Tool:
