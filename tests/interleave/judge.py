@@ -28,7 +28,7 @@ def judge(run):
 _COLUMNS = (
     *("id", "state", "sends", "sends_disproved", "terminal_status", "cancel_generation", "cancel_sends", "disputed"),
     *("outcome", "result", "effects", "effect_record", "clashed", "resubmits", "cancel_s", "unsettled_s"),
-    *("sent_forms", "answer_permits", "proved_absent_s"),
+    *("sent_forms", "answer_permits", "proved_absent_s", "permits_since"),
 )
 _SQL = """
     SELECT o.id::text, o.state, o.sends, o.sends_disproved, o.terminal_status, o.cancel_generation,
@@ -46,7 +46,10 @@ _SQL = """
                 AND j.event = 'ANSWER_SENT' AND j.round = i.number)),
         (SELECT count(*) FROM permit p WHERE p.operation_id = o.id AND p.kind = 'ANSWER'),
         (SELECT max(EXTRACT(epoch FROM j.at - %s::timestamptz))::float FROM journal j
-            WHERE j.operation_id = o.id AND j.event = 'NOTHING_CREATED' AND j.kind = 'STEP')
+            WHERE j.operation_id = o.id AND j.event = 'NOTHING_CREATED' AND j.kind = 'STEP'),
+        (SELECT count(*) FROM permit p WHERE p.operation_id = o.id AND p.kind = 'SUBMIT' AND p.given_at > (
+            SELECT max(j.at) FROM journal j
+            WHERE j.operation_id = o.id AND j.event = 'NOTHING_CREATED' AND j.kind = 'STEP'))
     FROM operation o JOIN tool t ON t.id = o.tool_id LEFT JOIN receipt r ON r.operation_id = o.id
     WHERE o.id = ANY(%s::uuid[])"""
 
@@ -69,6 +72,9 @@ def _judge(run, node, row):
     existed = proved is not None and any(task.created_at < proved for task in tasks)
     if existed and not run.faults["clock jumps"] and key not in server.doubled:
         yield "X2", "proved absent, and a task existed"
+    since = 0 if proved is None else sum(task.created_at > proved for task in tasks)
+    if since > row["permits_since"] and not run.faults["clock jumps"] and key not in server.doubled:
+        yield "X2", "proved absent, and the task came after all"
     if row["outcome"] is None:
         return
     yield from _judge_outcome(run, node, row, tasks)

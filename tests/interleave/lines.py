@@ -77,6 +77,12 @@ class Line:
         if self._wrapper.connection is not None:
             self._wrapper.connection.close()
 
+    def mend(self):
+        """Be connected: no run may meet what an earlier one broke, nor miss what it would break."""
+        if self._wrapper.connection is not None and self._wrapper.connection.closed:
+            self._wrapper.close()
+        self.do(self._wrapper.ensure_connection)
+
     def close(self):
         self._wrapper.close()
         self._wrapper._commit, self._wrapper._set_autocommit = self._commit, self._set_autocommit
@@ -106,6 +112,8 @@ class Line:
         if plan.fault in {KILLED_BEFORE, KILLED_AFTER}:
             self._is_dead = True
             self._die()
+        # The server notices a lost client in its own time, and its locks last until then: SKIP LOCKED would see it.
+        self._wrapper.connection.rollback()
         self.cut()
         raise OperationalError(plan.fault)
 

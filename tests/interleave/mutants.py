@@ -13,8 +13,9 @@ from adapters.contract import Ended, Lookup, ProtocolStatus, ToolResult
 from adapters.simulator.scenario import CancelStyle
 from operations import driver, ledger, machine, plan
 from operations.ledger import acceptance, cancel, claims, looks, rounds, step, submission
-from operations.machine import FINAL, Reason, State, Ticket
+from operations.machine import FINAL, State
 from operations.plan import Deed
+from tests.interleave.lines import ACTS
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Mutant:
     patches: tuple
     wants: Callable = lambda _plan: True
     """Whether a run of this plan can show it at all; the search passes over the others."""
+    script: tuple = ()
+    """For what chance meets too seldom: pairs (part of a choice's words, what is chosen there the first time)."""
 
 
 def _checked_but(*spared):
@@ -106,10 +109,8 @@ def _journal_miscounts(self, *what):
 
 
 def _answer_after_press(operation, *, permit, ticket, now):
-    row = step.read([operation])[operation]
-    fresh = Ticket(epoch=row.epoch, cancel_generation=row.cancel_generation, round=row.round, look=row.look)
     with mock.patch.object(rounds, "give", _give_always):
-        return _real_permit_answer(operation, permit=permit, ticket=fresh, now=now)
+        return _real_permit_answer(operation, permit=permit, ticket=None, now=now)
 
 
 def _completed_is_enough(a_step, seen, *, next_at):
@@ -146,7 +147,11 @@ MUTANTS = {
         "P4", "no look number", ((step, "check_ticket", _checked_but("look")),), wants=_looks
     ),
     "an old epoch decides": Mutant(
-        "F7", "no execution epoch", ((step, "check_ticket", _checked_but("epoch")),), wants=lambda plan: plan.rollbacks
+        "F7",
+        "no execution epoch",
+        ((step, "check_ticket", _checked_but("epoch")),),
+        script=(("saw", ACTS),),
+        wants=_looks,
     ),
     "an old generation decides": Mutant(
         "C1",
@@ -166,7 +171,7 @@ MUTANTS = {
         "A3",
         "a won cancel is fetched like a completion",
         ((looks, "close_cancelled", _go_on_after_cancel),),
-        wants=_cancels,
+        wants=lambda plan: _cancels(plan) and plan.works_on,
     ),
     "a new key for every send": Mutant(
         "L4", "the submission key changes", ((driver._Drive, "_call", _new_key),), wants=_submits
@@ -181,13 +186,15 @@ MUTANTS = {
         "C9",
         "a cancel intent does not stop the submit",
         ((plan, "_DEEDS", _deeds(SUBMITTING=_submit_in_spite)), (submission, "give", _give_always)),
-        wants=lambda plan: _cancels(plan) and plan.presses[0] < 3,
+        script=(("tools/call", "no connection"), ("submit_not_sent", ACTS)),
+        wants=_submits,
     ),
     "no quarantine": Mutant(
         "X2",
         "an early absence is proof",
-        ((driver._Drive, "_find", _find_without_quarantine),),
+        ((driver._Drive, "_DEEDS", {**driver._Drive._DEEDS, Deed.FIND: _find_without_quarantine}),),
         wants=lambda plan: _submits(plan) and plan.lookup in {Lookup.LIST_BY_KEY, Lookup.SESSION_LIST},
+        script=(("tools/call", "request hangs, then acts"),),
     ),
     "a submit without permit": Mutant("L4", "the permit is not written", ((ledger, "permit_submit", _nothing),)),
     "a cancel without permit": Mutant(
@@ -200,7 +207,8 @@ MUTANTS = {
         "C11",
         "the permit forgets the generation",
         ((ledger, "permit_answer", _answer_after_press),),
-        wants=lambda plan: _asks(plan) and _cancels(plan),
+        script=(("permit_answer", ACTS),),
+        wants=_asks,
     ),
     "a cancel voids no answer": Mutant(
         "C11",
@@ -212,7 +220,10 @@ MUTANTS = {
         "I7", "a closed round says nothing of its answer", ((rounds, "close", _close_and_lose),), wants=_asks
     ),
     "an answered round reopens": Mutant(
-        "I4", "no replay is known", ((rounds, "is_replay", lambda *_a: False),), wants=_asks
+        "I4",
+        "no replay is known",
+        ((rounds, "is_replay", lambda *_a: False),),
+        wants=lambda plan: _asks(plan) and plan.style == "later" and plan.hot == "answer",
     ),
     "a cancel intent is forgotten": Mutant(
         "C9",
@@ -233,13 +244,13 @@ MUTANTS = {
         "C4",
         "the audit opens nothing",
         ((looks, "open_effect", _nothing),),
-        wants=lambda plan: _cancels(plan) and plan.cancel in {CancelStyle.LIES, CancelStyle.HONEST},
+        wants=lambda plan: _cancels(plan) and plan.cancel is CancelStyle.LIES and plan.policy != "harmless",
     ),
     "any acknowledgement ends a cancel": Mutant(
         "C5",
         "a cooperative cancel counts as won",
         ((driver._Drive, "_is_terminal", lambda *_a: True),),
-        wants=lambda plan: _cancels(plan) and plan.style == "later",
+        wants=lambda plan: _cancels(plan) and plan.style == "later" and plan.cancel is CancelStyle.IGNORES,
     ),
     "a cancel after the end": Mutant(
         "C10", "a press is taken too late", ((cancel, "FINISHED", FINAL),), wants=_cancels
@@ -261,22 +272,22 @@ MUTANTS = {
     ),
     "a lease for ten days": Mutant("A6", "the dead keep their claims", ((claims, "LEASE", claims.LEASE * 28_800),)),
     "a lost commit is not read back": Mutant("R9", "it is done twice", ((step, "_read_back", _nothing),)),
-    "a refusal proves nothing": Mutant(
-        "L5",
-        "a refused submit counts as lost and as absent",
-        (
-            (
-                ledger,
-                "refuse",
-                lambda operation, *, ticket, now, **_k: ledger.submit_lost(
-                    operation, why=Reason.REQUEST_REFUSED, ticket=ticket, now=now
-                ),
-            ),
-        ),
-        wants=_submits,
-    ),
 }
 """Every planted fault, by name."""
+
+HARD = frozenset(
+    {
+        "a cancelled task goes on to its result",
+        "an answer after a cancel",
+        "a cancel intent is forgotten",
+        "a cancel is forgotten at the desk",
+        "absent after a cancel is cancelled",
+        "the budget never ends",
+        "a lease for ten days",
+        "a lost commit is not read back",
+    }
+)
+"""Those that no hunt has met yet: each needs a plan or a rule of the judge that shows it."""
 
 
 @contextmanager

@@ -242,7 +242,7 @@ class People:
         run = self._run
         await asyncio.sleep(at)
         run.count("rollback")
-        await self.patiently("admin", ledger.raise_epoch, PROTOCOL)
+        run.epoch = await self.patiently("admin", ledger.raise_epoch, PROTOCOL) or run.epoch
 
     async def close_submits(self, at):
         run = self._run
@@ -263,7 +263,7 @@ class People:
         def act():
             operation = run.operation_of(node)
             if what == "rollback":
-                run.place.observer.do(ledger.raise_epoch, PROTOCOL)
+                run.epoch = run.place.observer.do(ledger.raise_epoch, PROTOCOL)
             elif operation is not None:
                 self._press_inside(operation)
             run.loop.note(f"in between: {what}")

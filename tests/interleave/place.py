@@ -40,6 +40,8 @@ class Place:
     def fresh(self, plan):
         """Make the place ready for a run; return the prefix of its names."""
         self._runs += 1
+        for line in (*self.workers, self.people):
+            line.mend()
         self.observer.do(self._reset, plan)
         return f"{self._token}-{self._runs}"
 
@@ -85,17 +87,28 @@ class Place:
                     limit = 20 if name == "plain" else None
                     wanted = ledger.ToolPolicy(sync_limit_s=limit, **decided)
                     ledger.set_policy(slug, tool_name(name, policy), wanted)
+        self._columns = {table: self._keep_fresh(table) for table in ("protocol_version", "server")}
+
+    def _keep_fresh(self, table):
+        """Keep a copy of a table as it is now; return its columns."""
+        self.observer._ask(f"CREATE TEMPORARY TABLE fresh_{table} AS SELECT * FROM {table}", [])
+        named = self.observer._ask(
+            """SELECT string_agg(column_name, ', ') FROM information_schema.columns
+            WHERE table_name = %s AND table_schema = current_schema()""",
+            [table],
+        )
+        return named[0][0]
 
     def _reset(self, plan):
         declared = {"creates_tasks": plan.declares_tasks, "cancels_tasks": plan.cancel.value != "refuses"}
         ask = self.observer._ask
-        ask("UPDATE protocol_version SET epoch = 1, submits_open = true WHERE version = %s", [PROTOCOL])
         slug = server_of(plan.lookup)
-        ask(
-            """UPDATE server SET next_slot_at = NULL, paused_until = NULL, submits_open = true, capabilities = %s
-            WHERE slug = %s""",
-            [json.dumps(declared), slug],
-        )
+        # Whatever a run has learned of a server or changed about it, the next one must not know.
+        for table, key, value in (("protocol_version", "version", PROTOCOL), ("server", "slug", slug)):
+            columns = self._columns[table]
+            fresh = f"(SELECT {columns} FROM fresh_{table} f WHERE f.{key} = t.{key})"
+            ask(f"UPDATE {table} t SET ({columns}) = {fresh} WHERE {key} = %s", [value])
+        ask("UPDATE server SET capabilities = %s WHERE slug = %s", [json.dumps(declared), slug])
         ask("UPDATE tool SET answer_within_s = %s WHERE server_id = %s", [plan.answer_within_s, slug])
 
 

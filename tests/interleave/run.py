@@ -47,6 +47,8 @@ class Run:
         """(fault, local state) -> how often."""
         self.faults_on = True
         self.lied = False
+        self.epoch = 1
+        """The newest execution epoch that somebody was told of."""
         self.violations = []
         self.wrong_answers = []
         self.changed = asyncio.Event()
@@ -177,7 +179,7 @@ class Run:
             """SELECT o.id::text, o.state,
                 CASE WHEN d.due_at IS NOT NULL THEN GREATEST(d.due_at, d.lease_until, s.paused_until) END
             FROM operation o JOIN server s ON s.slug = o.server_id
-            LEFT JOIN due d ON d.operation_id = o.id WHERE o.id = ANY(%s::uuid[])""",
+            LEFT JOIN due d ON d.operation_id = o.id WHERE o.id = ANY(%s::uuid[]) ORDER BY o.call_node""",
             [list(self.names)],
         )
         for operation, state, _ in rows:

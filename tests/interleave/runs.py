@@ -83,9 +83,9 @@ def depth_of(seed, *, full=False):
     return WIRE if full or seed % WIRE_EVERY == 0 else DECODED
 
 
-def one(place, *, seed=None, script=None, depth, tally=None):
+def one(place, *, seed=None, script=None, choices=None, depth, tally=None):
     """Run once and judge; the ledger itself is checked by `settle`."""
-    choices = Choices(seed=seed, script=script)
+    choices = choices or Choices(seed=seed, script=script)
     run = Run(place, choices, depth=depth)
     try:
         run.execute()

@@ -12,7 +12,7 @@ from tests.interleave.command import CORPUS
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.faults, pytest.mark.xdist_group("interleave")]
 
-RUNS = int(os.environ.get("LONGCALL_INTERLEAVINGS", "400"))
+RUNS = int(os.environ.get("LONGCALL_INTERLEAVINGS", "300"))
 KEPT = sorted(CORPUS.glob("*.json"))
 
 
@@ -63,7 +63,8 @@ def test_a_kept_schedule(place, path):
 def test_every_planted_fault_has_a_schedule_that_shows_it():
     shown = {shrink.load(path)["mutant"] for path in KEPT}
 
-    assert set(mutants.MUTANTS) - shown - {"canary"} == set()
+    assert set(mutants.MUTANTS) - shown - {"canary"} == mutants.HARD
+    assert len(shown - {""}) >= 20
 
 
 def test_the_canary_dies_in_every_run(place):

@@ -36,7 +36,7 @@ class Worker:
         self.ahead = 0.0
         """How far its clock is ahead, in seconds."""
         self.is_dead = False
-        self.drives = set()
+        self.drives = {}
         self._life = 0
         self._driver = Driver(
             adapter_for=adapter_for,
@@ -61,12 +61,12 @@ class Worker:
         for work in sorted(works, key=lambda work: self.run.alias(work.row.id)):
             if work.row.id in self.run.names:
                 drive = self.run.spawn(self._driver.drive([work]))
-                self.drives.add(drive)
+                self.drives[drive] = None
                 drive.add_done_callback(self._drive_ended)
         return len(works)
 
     def _drive_ended(self, drive):
-        self.drives.discard(drive)
+        self.drives.pop(drive, None)
         self.run.changed.set()
 
     async def step(self, function, /, *args, **named):
@@ -87,6 +87,7 @@ class Worker:
             self.line.cut()
         if fate == RESTART:
             run.place.cut_all()
+        epoch = run.epoch
         try:
             given = self.line.run(function, *args, plan=plan, **named)
         except Killed:
@@ -98,10 +99,15 @@ class Worker:
         finally:
             if plan is not None and plan.fired:
                 run.count(plan.fault, operation=args[0] if args else None)
-        run.loop.note(words)
-        if isinstance(given, Moved):
-            run.saw(given.operation, given.state)
+        self._settle(words, given, named.get("ticket"), epoch)
         return given
+
+    def _settle(self, words, given, ticket, epoch):
+        self.run.loop.note(words)
+        if ticket is not None and ticket.epoch < epoch:
+            self.run.violations.append(("F7", f"{words} under epoch {ticket.epoch}, when {epoch} was in force"))
+        if isinstance(given, Moved):
+            self.run.saw(given.operation, given.state)
 
     def _draw(self, words, args):
         run = self.run
@@ -121,9 +127,9 @@ class Worker:
         """Drop everything at once, as kill -9 does, and come back after a while."""
         self.is_dead = True
         self._life += 1
-        for drive in self.drives:
+        for drive in list(self.drives):
             drive.cancel()
-        self.drives = set()
+        self.drives = {}
         self.run.loop.note(f"{self.name} dies")
         self.run.loop.call_later(REBIRTH_S, self._be_born)
 
@@ -172,7 +178,7 @@ class Beat:
         number = run.choices.pick(len(alive), "order", "the other worker claims")
         worker = alive[(number + self._empty) % len(alive)]
         claim = run.spawn(worker.slice())
-        worker.drives.add(claim)
+        worker.drives[claim] = None
         claim.add_done_callback(worker._drive_ended)
         done, _ = await asyncio.wait({claim}, timeout=REST_S)
         claimed = claim.result() if done and not claim.cancelled() else 0
