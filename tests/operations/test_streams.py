@@ -5,6 +5,7 @@ import contextlib
 import uuid
 from datetime import UTC, datetime
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -84,10 +85,11 @@ class Ledger:
 
 class Place:
     def __init__(self, *answers):
-        self.server, self.ledger = Server(*answers), Ledger()
+        self.server: Any = Server(*answers)
+        self.ledger, wire = Ledger(), cast("Any", object())
         self.streams = Streams(
             adapter_for=lambda _version, _release: self.server,
-            wire_for=lambda _work, _gate: None,
+            wire_for=lambda _work, _gate: wire,
             run=self.ledger.run,
             clock=lambda: NOON,
         )
