@@ -33,6 +33,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("adapters/<slug:version>/switch/", adapters.switch, name="adapter_switch"),
     path("adapters/<slug:version>/retire/", adapters.retire, name="adapter_retire"),
     path("adapters/<slug:version>/rollback/", adapters.rollback, name="adapter_rollback"),
+    path("adapters/<slug:version>/drill/", adapters.drill, name="adapter_drill"),
     path("adapters/<slug:version>/drain/", adapters.drain, name="adapter_drain"),
     path("gates/", gates.page, name="gates"),
     path("gates/proof/", gates.find_proof, name="proof_find"),

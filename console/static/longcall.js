@@ -23,6 +23,15 @@
   showCopyButtons(document);
   document.addEventListener("htmx:load", (event) => showCopyButtons(event.target));
 
+  // ---- a phone's bar of rooms: the one that is open, in sight ----
+  const showRoom = () => {
+    const here = document.querySelector(".places [aria-current]");
+    const bar = here?.closest(".places");
+    if (bar && bar.scrollWidth > bar.clientWidth) bar.scrollLeft = here.offsetLeft - (bar.clientWidth - here.offsetWidth) / 2;
+  };
+  showRoom();
+  document.addEventListener("htmx:load", showRoom);
+
   // ---- say what has moved, once, to those who listen ----
   const heard = () => document.querySelector("[data-say]")?.dataset.say;
   let lastSaid = heard();

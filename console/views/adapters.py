@@ -25,7 +25,11 @@ from operations.queries.adapters import VersionView
 def listing(request: PersonRequest) -> HttpResponse:
     """Show every protocol version; htmx asks for the rows alone."""
     now = timezone.now()
-    context = {"now": now, "versions": [(one, _words(one)) for one in adapters.versions(now=now)]}
+    context = {
+        "now": now,
+        "versions": [(one, _words(one)) for one in adapters.versions(now=now)],
+        "may_propose": request.actor.may(Deed.PROPOSE_ROLLBACK),
+    }
     return render(request, "_parts/adapter_rows.html" if request.htmx else "adapters.html", context)
 
 
@@ -114,6 +118,27 @@ def rollback(request: PersonRequest, version: str) -> HttpResponse:
     said = _("Rolled back. Epoch %(epoch)d holds; %(release)s looks after everything in flight.")
     messages.success(request, said % {"epoch": done.epoch, "release": done.takes_over})
     return redirect("adapter_drain", version)
+
+
+@require_POST
+@allow(Deed.PROPOSE_ROLLBACK)
+def drill(request: PersonRequest, version: str) -> HttpResponse:
+    """Keep what the dry run shows, as a drill or as a proposal to an admin; nothing else happens."""
+    found, form = _version(version), ReasonForm(request.POST, auto_id="drill_%s")
+    if not form.is_valid():
+        rollback_form = RollbackForm(version=version, initial={"seen_epoch": found.epoch})
+        return _rollback_page(request, found, rollback_form, drill_form=form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
+    change = rollout.hand_over(found.offers, looks_after=found.looks_after, known=registration.releases(version))
+    report = {
+        "epoch": found.epoch,
+        "would_stop": change.stops,
+        "would_take_over": change.takes_over,
+        "in_flight": {state.value: count for state, count in found.in_flight.items()},
+        "between_send_and_answer": adapters.count_sending(version),
+    }
+    ledger.keep_drill(version, report=report, note=_note(request, form.cleaned_data["reason"]))
+    messages.success(request, _("Kept as a drill, with your name. Nothing else has changed."))
+    return redirect("adapter", version)
 
 
 @require_GET
@@ -209,6 +234,7 @@ def _page(
             *(f"release:{version.version}/{name}" for name in {*held, *here}),
         ),
         "needs_role": advice.needs_role(request.actor, Deed.ROLL_BACK),
+        "may_propose": request.actor.may(Deed.PROPOSE_ROLLBACK),
     }
     return render(request, "adapter.html", context, status=status)
 
@@ -219,6 +245,7 @@ def _rollback_page(
     form: RollbackForm,
     *,
     moved: ledger.EpochMoved | None = None,
+    drill_form: ReasonForm | None = None,
     status: HTTPStatus = HTTPStatus.OK,
 ) -> HttpResponse:
     change = rollout.hand_over(
@@ -229,6 +256,7 @@ def _rollback_page(
         "version": version,
         "words": _words(version),
         "form": form,
+        "drill_form": drill_form or ReasonForm(auto_id="drill_%s"),
         "moved": moved,
         "change": change,
         "alone": change.takes_over == change.stops,

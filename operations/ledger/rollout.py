@@ -9,7 +9,7 @@ one row is written, and every ticket of the old epoch stops fitting at the same 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -82,6 +82,16 @@ def roll_back(version: str, *, seen_epoch: int, known: Sequence[str], in_flight:
         after |= {"closed_reason": f"rolled back: {note.reason}", "stops": done.stops, "in_flight": in_flight}
         admin.record(note, "ROLLED_BACK", f"protocol:{version}", before=was, after=after)
     return done
+
+
+def keep_drill(version: str, *, report: Mapping[str, Any], note: Note) -> None:
+    """Keep what a rollback would have done, as its dry run showed it; nothing else is written.
+
+    Raises NoSuchVersion.
+    """
+    with transaction.atomic(durable=True):
+        _locked(version)
+        admin.record(note, "DRILLED", f"protocol:{version}", before={}, after=report)
 
 
 def set_share(version: str, release: str, *, share: int, note: Note) -> None:

@@ -59,8 +59,9 @@ def test_an_admin_stops_rolls_back_and_watches_the_drain(own, visit):
     adam.get_by_role("link", name=VERSION).click()
     adam.get_by_role("link", name="Roll back…").click()
     expect(adam.locator("main")).to_contain_text("look, answer, cancel")
-    adam.get_by_label("Reason").fill("Odd answers since 11:07, see the incident")
-    adam.get_by_label("Type the version").fill(VERSION)
+    confirm = adam.locator("form", has=adam.get_by_label("Type the version"))
+    confirm.get_by_label("Reason").fill("Odd answers since 11:07, see the incident")
+    confirm.get_by_label("Type the version").fill(VERSION)
     adam.get_by_role("button", name=f"Roll back {VERSION}").click()
 
     expect(adam.locator("main")).to_contain_text("were in flight")

@@ -81,6 +81,15 @@ class TestWhoMay:
         assert not AdminEvent.objects.exists()
         assert (version().epoch, version().submits_open) == (1, True)
 
+    @pytest.mark.parametrize("role", list(Role))
+    def test_nobody_is_shown_a_way_that_is_closed_to_them(self, adam, role):
+        somebody = signed_in("somebody", role)
+
+        shown = [somebody.get(address).content.decode() for address in (reverse("adapters"), at("adapter"))]
+
+        offered = [at("adapter_rollback") in page for page in shown]
+        assert offered == [somebody.get(at("adapter_rollback")).status_code == 200] * 2
+
     def test_an_operator_who_posts_is_told_which_role_it_needs(self, adam):
         answer = roll_back(signed_in("olga", "operator"), follow=True)
 
@@ -239,3 +248,30 @@ class TestRollback:
 
         assert version().is_retired
         assert "Retired" in text_of(adam.get(reverse("adapters")))
+
+
+class TestDrill:
+    @pytest.mark.parametrize("role", [Role.OPERATOR, Role.ADMIN])
+    def test_a_drill_keeps_what_would_happen_and_changes_nothing(self, adam, role):
+        make.working()
+        make.asking()
+
+        signed_in("somebody", role).post(at("adapter_drill"), {"reason": "Rehearsal of the quarter"})
+
+        [kept] = admin.changes_of(f"protocol:{V}")
+        assert (kept.what, kept.by) == ("DRILLED", "person:somebody")
+        assert kept.after["in_flight"] == {"WORKING": 1, "INPUT_REQUIRED": 1}
+        assert (kept.after["would_stop"], kept.after["would_take_over"]) == ("r1", "r1")
+        assert (version().epoch, version().submits_open) == (1, True)
+
+    def test_without_a_reason_nothing_is_kept(self, adam):
+        answer = adam.post(at("adapter_drill"), {"reason": ""})
+
+        assert answer.status_code == 422
+        assert not AdminEvent.objects.exists()
+
+    @pytest.mark.parametrize("role", [Role.APPROVER, Role.VIEWER])
+    def test_it_is_for_those_who_may_propose_a_rollback(self, adam, role):
+        answer = signed_in("somebody", role).post(at("adapter_drill"), {"reason": "Rehearsal of the quarter"})
+
+        assert answer.status_code == 403
