@@ -100,10 +100,10 @@ def promises(version: str, *, release: str) -> Promises | None:
         return None
 
 
-def register(server: NewServer, *, note: Note | None = None) -> None:
+def register(server: NewServer, *, note: Note | None = None, moves: bool = False) -> None:
     """Store the profile of a server; it offers no tools before it was negotiated with.
 
-    `note` says which admin did it and why. Raises CannotRegister.
+    `note` says which admin did it and why; `moves`, that the same server has a new address. Raises CannotRegister.
     """
     if server.protocol not in registry.versions():
         raise CannotRegister(f"no adapter speaks {server.protocol!r}; there are: {', '.join(registry.versions())}")
@@ -114,7 +114,13 @@ def register(server: NewServer, *, note: Note | None = None) -> None:
     if server.max_qps <= 0:
         raise CannotRegister("a server that may be asked nothing cannot be looked after: max QPS must be above 0")
     ledger.register_protocol(server.protocol, release=registry.releases(server.protocol)[-1])
-    ledger.register_server(server, note=note)
+    try:
+        ledger.register_server(server, note=note, moves=moves)
+    except ledger.ServerInUse as error:
+        raise CannotRegister(
+            f"{error}, and their tasks live at its present address. Register the other one under a name of its own, "
+            "or say that the same server has moved"
+        ) from error
 
 
 def negotiate(
@@ -201,7 +207,7 @@ def _gate(slug: str, clock: Clock) -> Callable[[], Awaitable[None]]:
 def _advice(error: AdapterError) -> str:
     match error:
         case NotSent() | MaybeSent():
-            return "Check the URL, the network, and whether a private address must be allowed."
+            return "Check the URL and the network. A private address must be allowed (--allow-private, or on its page)."
         case Refused():
             return "Check the credential and the path of the URL."
         case Throttled():

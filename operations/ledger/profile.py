@@ -8,11 +8,13 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.backends.utils import CursorWrapper
 
 from adapters.contract import Negotiation, ToolDescriptor
 from operations.ledger import admin
 from operations.ledger.admin import Note
 from operations.ledger.step import LedgerError
+from operations.machine import FINAL
 from operations.rollout import Mode
 
 _TOOL_NAME = "server_id || '/' || name"
@@ -72,14 +74,26 @@ def register_protocol(version: str, *, release: str) -> None:
             )
 
 
-def register_server(server: NewServer, *, note: Note | None = None) -> None:
+class ServerInUse(LedgerError):
+    """Another address or protocol would strand the operations under way there: a task lives at one place."""
+
+    def __init__(self, slug: str, under_way: int) -> None:
+        super().__init__(f"{under_way} operations are under way at {slug}")
+        self.under_way = under_way
+
+
+def register_server(server: NewServer, *, note: Note | None = None, moves: bool = False) -> None:
     """Register a server, or change the profile of one; its switches and its tools stay.
 
-    `note` says which admin did it and why; None where it was done on the machine itself.
+    `note` says which admin did it and why; None where it was done on the machine itself. `moves`: the
+    same server, with the same tasks, has another address. Raises ServerInUse for any other change of
+    address or protocol while operations are under way.
     """
     profile = asdict(server)
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         before = admin.locked("server", "slug", server.slug, tuple(profile))
+        if before is not None and not moves and any(before[name] != profile[name] for name in ("url", "protocol")):
+            _require_idle(cursor, server.slug)
         if note is not None:
             what = "SERVER_REGISTERED" if before is None else "SERVER_CHANGED"
             admin.record(note, what, f"server:{server.slug}", before=before or {}, after=profile)
@@ -101,6 +115,15 @@ def register_server(server: NewServer, *, note: Note | None = None) -> None:
             + [server.allow_private, server.max_qps, server.poll_floor_ms, server.poll_cap_ms]
             + [server.lookup, server.quarantine_s, server.key_window_s, server.task_ttl_s, server.listens],
         )
+
+
+def _require_idle(cursor: CursorWrapper, slug: str) -> None:
+    cursor.execute(
+        "SELECT count(*) FROM operation WHERE server_id = %s AND state <> ALL(%s)", [slug, [str(end) for end in FINAL]]
+    )
+    under_way: int = cursor.fetchone()[0]
+    if under_way:
+        raise ServerInUse(slug, under_way)
 
 
 def save_negotiation(server: str, negotiation: Negotiation, *, now: datetime, note: Note | None = None) -> None:

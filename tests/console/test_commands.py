@@ -83,7 +83,7 @@ class TestRegisterServer:
 
     def test_a_server_that_does_not_answer_is_registered_without_tools(self):
         """Nothing listens on port 9: the wire is the real one."""
-        with pytest.raises(CommandError, match="offers nothing yet: the server cannot be reached"):
+        with pytest.raises(CommandError, match="could not be asked what it offers: the server cannot be reached"):
             said("register_server", "books", "http://127.0.0.1:9/mcp", "--allow-private")
 
         assert servers()[0].tools == ()

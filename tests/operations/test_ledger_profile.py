@@ -81,3 +81,16 @@ def test_o3_an_epoch_rises_by_one_for_each_that_raises_it(committed):
 def test_o3_of_an_unknown_version_there_is_none(committed):
     with pytest.raises(LedgerError):
         ledger.raise_epoch("1999-01-01")
+
+
+def test_a_server_with_operations_under_way_is_not_pointed_elsewhere_by_the_way(room):
+    """A task lives at one place: another address strands it, unless the same server has moved."""
+    elsewhere = ledger.NewServer(slug=room.server, title="t", url="http://elsewhere.test/mcp", protocol=VERSION)
+    room.at(State.WORKING)
+
+    with pytest.raises(ledger.ServerInUse):
+        ledger.register_server(elsewhere)
+
+    assert Server.objects.get(slug=room.server).url == "http://room.test/mcp"
+    ledger.register_server(elsewhere, moves=True)
+    assert Server.objects.get(slug=room.server).url == elsewhere.url

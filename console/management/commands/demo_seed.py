@@ -41,7 +41,7 @@ class Command(BaseCommand):
         _write_people(home)
         _write_token(home)
         for server in demo.servers(port=settings.DEMO_PORT):
-            registration.register(server)
+            registration.register(server, moves=True)
         if negotiate is not None and (silent := _negotiate(patience=negotiate)):
             raise CommandError(f"no answer from: {', '.join(silent)}")
 

@@ -25,16 +25,17 @@ class Command(BaseCommand):
             "--credential-ref", default="", help="environment variable that holds the Authorization header's value"
         )
         parser.add_argument("--listens", action="store_true", help="it asks people on a stream of its own")
+        parser.add_argument("--moved", action="store_true", help="the same server, with its tasks, has a new address")
         parser.add_argument("--lookup", default="none", help="proved way to find a lost submit (none)")
 
     def handle(self, *, slug: str, **options: Any) -> None:
         try:
-            registration.register(_profile(slug, options))
+            registration.register(_profile(slug, options), moves=options["moved"])
             outlook = registration.negotiate(slug, clock=timezone.now, environ=os.environ)
         except registration.CannotRegister as error:
             raise CommandError(f"Nothing was stored: {error}.") from error
         except registration.CannotNegotiate as error:
-            message = f"{slug} is registered, but offers nothing yet: {error.reason}. {error.advice}"
+            message = f"{slug} is registered, but could not be asked what it offers: {error.reason}. {error.advice}"
             raise CommandError(message) from error
         self._tell(outlook)
 
