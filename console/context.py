@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 
 from console import access, preferences, words
 from operations.queries import CAP, desk, gates
@@ -67,9 +68,9 @@ def places(*, current: str) -> list[Place]:
     """Build the navigation, with the counts of what waits for a person and what is over its limit. Three queries."""
     waiting, broken = desk.count_waiting(), gates.count_broken(now=timezone.now())
     counts = {
-        "approvals": (waiting.rounds, "hot", _("open questions")),
-        "reconcile": (waiting.desk, "unk", _("open items")),
-        "gates": (broken, "hot", _("gates over their limit")),
+        "approvals": (waiting.rounds, "hot", ngettext("open question", "open questions", waiting.rounds)),
+        "reconcile": (waiting.desk, "unk", ngettext("open item", "open items", waiting.desk)),
+        "gates": (broken, "hot", ngettext("gate over its limit", "gates over their limit", broken)),
     }
     found: list[Place] = []
     for name, icon, word in _PLACES:

@@ -127,6 +127,8 @@ _NOTES: Mapping[str, _StrPromise] = MappingProxyType(
         "SUBMIT_NOT_SENT": lazy("The submit did not leave this machine"),
         "RESULT_FETCHED": lazy("The result was fetched"),
         "FETCH_AGAIN": lazy("Fetching was tried again"),
+        "OVERHEARD": lazy("A question came on the server's own stream"),
+        "GO_ON_AT_ONCE": lazy("The server wants the call again, with its own state; no answer is needed"),
         "ANOMALY": lazy("The server said something its contract does not know"),
         "AUDIT_LOOK": lazy("One look after the cancel, for the record"),
     }
@@ -218,7 +220,8 @@ def _wire(evidence: Sequence[EvidenceRow]) -> list[Happening]:
             at=row.at,
             lane=Lane.SERVER,
             says=_("On the wire: %(what)s") % {"what": row.label}
-            + (f", HTTP {row.http_status}" if row.http_status else ""),
+            + (f", HTTP {row.http_status}" if row.http_status else "")
+            + ("" if row.complete else _(", cut off")),
             tone="bad" if (row.http_status or 0) >= 400 else "work" if row.complete else "wait",  # noqa: PLR2004
         )
         for row in evidence
@@ -249,7 +252,7 @@ def _lane(row: JournalRow) -> Lane:
 
 def _says(row: JournalRow) -> str:
     if row.is_refused:
-        return _("Not taken: %(why)s") % {"why": row.detail.get("refused") or row.event}
+        return _not_taken(row)
     said = event_words(row.event)
     if row.event == "PROTOCOL_STATUS":
         said = _("The server says “%(status)s”. %(message)s") % {
@@ -258,6 +261,26 @@ def _says(row: JournalRow) -> str:
         }
     name = actor_words(row.actor)
     return f"{said} ({name})" if name else said
+
+
+_FATES: Mapping[str, _StrPromise] = MappingProxyType(
+    {
+        "ANSWERED": lazy("%(winner)s had answered first"),
+        "EXPIRED": lazy("the time of its round was over"),
+        "CLOSED": lazy("its round had been closed"),
+        "CHANGED": lazy("the question was not the one that had been shown"),
+        "OTHER_ROUND": lazy("another round was being asked"),
+    }
+)
+
+
+def _not_taken(row: JournalRow) -> str:
+    name, fate = actor_words(row.actor), _FATES.get(str(row.detail.get("fate", "")))
+    if fate is None:
+        said = _("Not taken: %(why)s") % {"why": row.detail.get("refused") or row.event}
+        return f"{said} ({name})" if name else said
+    why = str(fate) % {"winner": actor_words(str(row.detail.get("won_by", "")))}
+    return _("The answer of %(who)s was not taken: %(why)s") % {"who": name or _("the executor"), "why": why}
 
 
 def actor_words(actor: str) -> str:

@@ -206,8 +206,9 @@ def _gone(
     request: PersonRequest, page: RoundPage, form: RoundForm, fate: ledger.RoundFate, *, now: datetime
 ) -> HttpResponse:
     """The round is over or another one: say what happened, and show what was typed (I3)."""
-    ahead = max(now - fate.at, timedelta(seconds=1)) if fate.at else None
-    held = _typed(request, page, form, now) | {"fate": fate, "came_at": now, "ahead": ahead}
+    came_at = fate.refused_at or now
+    ahead = max(came_at - fate.at, timedelta(seconds=1)) if fate.at else None
+    held = _typed(request, page, form, now) | {"fate": fate, "came_at": came_at, "ahead": ahead}
     if page.answer is not None:
         theirs = answers.given(page.card.questions, page.answer.replies)
         held["pairs"] = answers.pairs(theirs, answers.typed(form, request.POST.get("action", "")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -42,18 +42,23 @@ class RoundFate:
     at: datetime | None = None
     replies: tuple[GivenReply, ...] = ()
     newest_round: int = 0
+    refused_at: datetime | None = None
+    """When this very form was turned away first, where it had been before."""
 
 
 class RoundGone(StepError):
     """The answer was not taken: its round is over, or it was given to another question (I3)."""
 
-    def __init__(self, fate: RoundFate) -> None:
+    def __init__(self, fate: RoundFate, *, form_id: uuid.UUID | None = None) -> None:
         super().__init__(f"the round is gone: {fate.status}")
         self.fate = fate
+        self._form = str(form_id or "")
 
     def detail(self) -> dict[str, str | int | None]:
-        """Who won, and which round is the newest."""
-        return {"refused": str(self), "won_by": self.fate.by, "newest_round": self.fate.newest_round}
+        """Why, who won, which round is the newest, and which form was turned away."""
+        told: dict[str, str | int | None] = {"fate": self.fate.status, "won_by": self.fate.by, "form": self._form}
+        told |= {"refused": str(self), "newest_round": self.fate.newest_round}
+        return told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,12 +200,14 @@ def _storable(value: Any) -> Any:  # noqa: ANN401 - any JSON
 def close(step: Step, reason: str, *, moved_on: bool) -> None:
     """Close the newest round, open or not, with the reason that people will read (I1).
 
+    A round that expired keeps its own reason: what the server did later explains nothing about it.
     `moved_on`: the server went on after the question, so an answer that is out counts as used
     (I6). An answer still in store is superseded.
     """
     row = step.row
     step.write(
-        """UPDATE input_round SET closed_reason = %s, closed_at = COALESCE(closed_at, %s),
+        """UPDATE input_round SET closed_reason = COALESCE(NULLIF(closed_reason, ''), %s),
+            closed_at = COALESCE(closed_at, %s),
             status = CASE status WHEN 'OPEN' THEN 'CLOSED' ELSE status END
         WHERE operation_id = %s AND number = %s AND status <> 'CLOSED'""",
         [reason, step.now, row.id, row.round],
@@ -245,18 +252,23 @@ def answer_round(
 ) -> Recorded:
     """Store the first valid answer to a round and make it due for delivery (I3, I6).
 
-    Raises RoundGone, with who won, when it is not the first or not for this question.
+    Raises RoundGone, with who won, when it is not the first or not for this question. A page that is
+    reloaded sends the same form again: that is told the same and adds nothing to the journal (R9).
     """
-    again = False
+    again, told_before = False, None
 
     def change(step: Step) -> None:
-        nonlocal again
+        nonlocal again, told_before
         again = _recorded(operation, form_id)  # R9: asked under the row's lock, two posts may come at once
         if again:
             return
         fate = _fate(step, round, request_digest)
         if fate is not None:
-            raise RoundGone(fate)
+            refused_at = _refused_at(operation, form_id)
+            if refused_at is None:
+                raise RoundGone(fate, form_id=form_id)
+            told_before = replace(fate, refused_at=refused_at)
+            return
         step.note(
             "ANSWER_STORED",
             detail={"round": round, "actions": [reply.action for reply in replies]},
@@ -278,6 +290,8 @@ def answer_round(
         step.wake()
 
     perform(operation, change, now=now, actor=by)
+    if told_before is not None:
+        raise RoundGone(told_before)
     return Recorded(operation=operation, round=round, again=again)
 
 
@@ -293,6 +307,16 @@ def _recorded(operation: str, form_id: uuid.UUID) -> bool:
             [form_id, operation],
         )
         return bool(cursor.fetchone()[0])
+
+
+def _refused_at(operation: str, form_id: uuid.UUID) -> datetime | None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT min(at) FROM journal WHERE operation_id = %s AND event = 'RoundGone' AND detail->>'form' = %s",
+            [operation, str(form_id)],
+        )
+        at: datetime | None = cursor.fetchone()[0]
+    return at
 
 
 def _fate(step: Step, number: int, request_digest: str) -> RoundFate | None:

@@ -135,7 +135,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierRound:
-    """A round to compare with: the previous one of this operation, or the last approved one of the same tool."""
+    """A round to compare with: the previous one of this operation, or the same one of the tool's last approved call."""
 
     operation: str
     number: int
@@ -280,6 +280,7 @@ def _of_tab(rows: QuerySet[Round], tab: Tab, person: str) -> QuerySet[Round]:
 def _approved_before(row: Round) -> QuerySet[Round]:
     return Round.objects.filter(
         operation__tool_id=row.operation.tool_id,
+        number=row.number,  # a tool's second question is another question: only the same one compares
         answer__at__lt=row.opened_at,
         answer__replies__contains=[{"action": "accept"}],
     ).exclude(operation_id=row.operation_id)

@@ -29,7 +29,7 @@ from adapters.contract import (
 from adapters.strictjson import digest_of
 from console.access import Role
 from operations import ledger
-from operations.machine import Event, Reason
+from operations.machine import Delivery, Event, Reason
 from operations.queries import rounds
 
 PASSWORD = "correct horse battery"
@@ -191,8 +191,6 @@ def answer(operation, *, by="person:ada", action="accept", content='{"ok": true}
 
 def deliver(operation):
     """Send the stored answer, as the driver does."""
-    from operations.models import Delivery
-
     now, permit = timezone.now(), uuid.uuid4()
     ledger.permit_answer(operation, permit=permit, ticket=ticket_of(operation), now=now)
     ledger.answer_settled(

@@ -116,6 +116,18 @@ def test_the_reason_of_a_closed_round_is_told(ada):
     assert b"the server no longer asks" in inbox(ada, "?tab=expired").content
 
 
+def test_an_expired_round_keeps_its_own_reason_whatever_the_server_does_later(ada):
+    """I2, I5"""
+    operation = make.asking()
+    make.expire(operation)
+    make.resume(operation)
+
+    page = inbox(ada, "?tab=expired").content
+
+    assert b"nobody answered before the deadline" in page
+    assert b"no longer asks" not in page
+
+
 def test_filters_narrow_list_and_counts(ada):
     make.server("books", tools=("match_invoices",))
     prices = make.asking()

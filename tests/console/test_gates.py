@@ -72,7 +72,7 @@ class TestPage:
 
         assert "5 of 6 hold" in said
         assert "17 min 12 s" in said
-        assert "1 gates over their limit" in said
+        assert "1 gate over its limit" in said
 
     def test_g1_a_breach_of_the_ledger_is_an_alarm_with_its_operation(self, olga, ended):
         check = ledger.begin_check(now=timezone.now())

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from django.utils import timezone
 
+from adapters.contract import Exchange, ProtocolStatus, Working
 from console import history, timeline
 from console.history import Lane
 from operations import ledger
@@ -61,6 +62,22 @@ def test_our_states_follow_each_other_without_a_gap(story):
     assert [stretch.says for stretch in ours] == ["Submitting", "Working", "Question asked", "Cancel requested"]
     assert [stretch.until for stretch in ours[:-1]] == [stretch.since for stretch in ours[1:]]
     assert ours[-1].until is None
+
+
+def test_an_answer_that_was_cut_off_is_told_as_cut_off(db):
+    make.server()
+    operation, now = make.working(), timezone.now()
+    cut = Exchange(label="tasks/get", request=b"{}", body=b'{"res', http_status=200, media_type="", complete=False)
+    whole = Exchange(label="tasks/get", request=b"{}", body=b"{}", http_status=200, media_type="")
+    seen = Working(task=make.task_now(operation, ProtocolStatus.WORKING), exchanges=(whole, cut))
+    ledger.saw(operation, ticket=make.ticket_of(operation), seen=seen, next_at=now, now=now)
+
+    told = history.tell(
+        dossier.read(UUID(operation)), journal=(), rounds=(), permits=(), evidence=dossier.evidence(UUID(operation))
+    )
+
+    wire = [happening.says for happening in told.happenings if happening.lane is Lane.SERVER]
+    assert sorted(wire) == ["On the wire: tasks/get, HTTP 200", "On the wire: tasks/get, HTTP 200, cut off"]
 
 
 def test_the_servers_words_stay_quoted_in_their_own_lane(story):

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from operations import ledger
 from operations.models import Answer, Due
-from operations.queries import rounds
+from operations.queries import dossier, rounds
 from tests.console import factories as make
 
 pytestmark = pytest.mark.django_db
@@ -191,6 +191,19 @@ class TestDifferences:
             ("+", "percent", "12.0"),
         ]
 
+    def test_only_the_same_round_of_another_call_is_compared(self, ada):
+        """The second question of a tool has nothing to do with its first."""
+        first = make.asking(make.question("Which range?"))
+        answer(ada, first, q0f0="true")
+        make.deliver(first)
+        make.resume(first)
+        make.ask(first, make.question("Write now?", key='"q2"'))
+        answer(ada, first, 2, q0f0="true")
+
+        compared = page_context(ada, make.asking(make.question("Which range?")))["compared"]
+
+        assert (compared.operation, compared.number) == (first, 1)
+
 
 class TestAnAnswer:
     @pytest.mark.parametrize(
@@ -339,6 +352,32 @@ class TestTwice:
         assert [(pair.theirs, pair.mine) for pair in page.context["pairs"]] == [("accept", "accept"), ("Yes", "No")]
         assert "my reasons" in text
         assert held(operation).by == "person:ada"
+
+    def test_a_losing_page_that_is_reloaded_tells_the_same_and_adds_nothing(self, ada):
+        """R9: the browser sends the form again; it was turned away once."""
+        operation = make.asking()
+        bob = signed_in("bob", "approver")
+        sealed = hidden(bob, operation)
+        answer(ada, operation, q0f0="true")
+
+        first, again = (answer(bob, operation, sealed=sealed, q0f0="false") for _ in range(2))
+
+        assert again.status_code == 409
+        assert again.context["came_at"] == first.context["came_at"]
+        assert again.context["ahead"] == first.context["ahead"]
+        assert sum(row.event == "RoundGone" for row in dossier.journal(uuid.UUID(operation))) == 1
+
+    def test_the_history_tells_whose_answer_was_not_taken_and_who_was_first(self, ada):
+        operation = make.asking()
+        bob = signed_in("bob", "approver")
+        sealed = hidden(bob, operation)
+        answer(ada, operation, q0f0="true")
+        answer(bob, operation, sealed=sealed, q0f0="false")
+
+        page = ada.get(reverse("operation", args=[operation])).content.decode()
+
+        assert "The answer of bob was not taken: ada had answered first" in page
+        assert "the round is gone" not in page
 
     @pytest.mark.django_db(transaction=True)
     def test_two_people_at_the_same_moment_leave_one_answer(self, ada):
