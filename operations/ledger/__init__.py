@@ -47,9 +47,7 @@ from operations.ledger.desk import (
     verdict_options,
     withdraw,
 )
-from operations.ledger.looks import IdentityChanged, audited, looked_in_vain, saw, was_unchanged
-from operations.ledger.outbox import acknowledge, mark_delivered
-from operations.ledger.overheard import (
+from operations.ledger.hearing import (
     Waiting,
     drop_stream,
     joined,
@@ -59,6 +57,8 @@ from operations.ledger.overheard import (
     take_stream,
     waiting,
 )
+from operations.ledger.looks import IdentityChanged, audited, looked_in_vain, saw, was_unchanged
+from operations.ledger.outbox import acknowledge, mark_delivered
 from operations.ledger.profile import (
     NewServer,
     NoSuchServer,

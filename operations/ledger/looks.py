@@ -21,7 +21,7 @@ from adapters.contract import (
     ProtocolStatus,
     TaskFacts,
 )
-from operations.ledger import rounds
+from operations.ledger import hearing, rounds
 from operations.ledger.acceptance import Facts, accept_terminal, keep_result, open_effect
 from operations.ledger.step import Moved, Row, Step, perform
 from operations.machine import (
@@ -156,7 +156,8 @@ def _at_work(step: Step, *, next_at: datetime) -> None:
     row = step.row
     waiting_is_over = step.now >= row.budget_ends_at
     if row.state is State.INPUT_REQUIRED:
-        rounds.close(step, "the server no longer asks", moved_on=True)
+        # I6: who never said that it waits does not say now that it used the answer.
+        rounds.close(step, "the server no longer asks", moved_on=not hearing.brought(row))
         step.move(Event.RESUMED)
     elif row.state in BEFORE_TASK or (row.state is State.UNKNOWN and not waiting_is_over):
         # C9: under an intent the table's own way leads past WORKING wherever it can.

@@ -12,7 +12,7 @@ from adapters.simulator import demo
 from adapters.simulator.scenario import Fault, FaultKind, QuestionStyle, Scenario
 from operations import ledger, streams
 from operations.machine import State
-from operations.models import HeardQuestion, Journal, Listener, Receipt, Round
+from operations.models import Answer, HeardQuestion, Journal, Listener, Receipt, Round
 from operations.streams import Streams
 from tests.operations.room import question
 from tests.operations.world import World
@@ -75,6 +75,21 @@ def test_both_questions_are_heard_asked_answered_and_used(world):
     assert [answer.used for answer in here.server.truth.answers] == [True, True]
     assert Receipt.objects.get(operation_id=operation).outcome == "SUCCESS"
     assert list(HeardQuestion.objects.filter(operation_id=operation).values_list("round", flat=True)) == [1, 2]
+
+
+def test_i6_an_answer_is_not_called_used_on_the_word_of_a_server_that_never_says_it_waits(world):
+    """`working` is all that it ever shows: that it took the answer is all we know, also of one that was lost."""
+    here = world(faults=(Fault(on="answer", kind=FaultKind.REQUEST_LOST),))
+    operation = submitted(here)
+    here.until(operation, State.INPUT_REQUIRED)
+
+    here.answer(operation, '{"category": "garden", "max_products": 400}')
+    here.until(operation, State.WORKING)
+    here.idle(30)
+
+    answer = Answer.objects.get(round__operation_id=operation)
+    assert (answer.delivery, answer.used_at) == ("UNCERTAIN", None)
+    assert here.row(operation).round == 1, "it waits for ever, and our budget ends that"
 
 
 def test_without_a_stream_the_question_is_never_heard(world):

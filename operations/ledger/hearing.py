@@ -84,6 +84,15 @@ def _question(text: str) -> Question:
     )
 
 
+def brought(row: Row) -> bool:
+    """Whether the newest round was opened by a question that was overheard."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM heard_question WHERE operation_id = %s AND round = %s)", [row.id, row.round]
+        )
+        return bool(cursor.fetchone()[0])
+
+
 def joined(row: Row, seen: Observation, held: Waiting) -> Observation:
     """Put what was overheard into a look: a question in hand counts, whatever the status says.
 
