@@ -22,6 +22,9 @@ def main() -> None:
     try:
         product.run(greet=lambda: greet(product))
     except (CannotStartError, NoAccountError, UnsafeFolderError, PostgresError, ValkeyError) as error:
+        if product.is_stopping:
+            # Ctrl-C reaches what is being started as well, and its complaint is no reason.
+            sys.exit("longcall: stopped before it was ready; run it again")
         sys.exit(f"longcall: {error}")
     tell("stopped")
 

@@ -96,7 +96,7 @@ def _create() -> None:
 
 
 def _install(requirements: str) -> None:
-    _say(f"installing {requirements} (once, with hashes)")
+    _say(f"installing {requirements} (once, with hashes; half a minute or more)")
     has_pip = any(HOME.glob("lib/python3*/site-packages/pip"))
     pip = [str(PYTHON), "-m", "pip"] if has_pip else [_base_python(), "-m", "pip", "--python", str(PYTHON)]
     options = ["-qq", "--no-input", "--disable-pip-version-check", "--require-hashes", "--only-binary", ":all:"]
@@ -111,7 +111,11 @@ def _base_pip_works() -> bool:
 
 
 def _run(command: list[str]) -> None:
-    if subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode:
+    try:
+        failed = subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode
+    except KeyboardInterrupt:
+        raise CannotBuildError("stopped before the environment was whole; the next start goes on") from None
+    if failed:
         raise CannotBuildError(f"This step failed, see above: {' '.join(command[:5])} ...")
 
 

@@ -46,6 +46,11 @@ class Product:
     _servers: list[Cluster | Broker] = field(default_factory=list)
 
     @property
+    def is_stopping(self) -> bool:
+        """Whether somebody has asked it to stop."""
+        return self._stopping
+
+    @property
     def address(self) -> str:
         """Where people find the first page."""
         return f"http://127.0.0.1:{self.port}"
@@ -63,6 +68,9 @@ class Product:
                 _require_free(self.demo_port, "--demo-port")
             stack.enter_context(self._stop_on_signals())
             stack.callback(self._stop_servers)
+            self.tell(
+                "longcall: starting the database, the broker, the site" + (" and the demo" * bool(self.demo_port))
+            )
             surroundings = self._start_servers()
             stack.callback(self.home.services.unlink, missing_ok=True)
             self._prepare(surroundings)
