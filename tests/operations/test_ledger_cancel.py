@@ -293,3 +293,14 @@ def _swept(room, operation, now):
 
 def _column(operation, name):
     return Operation.objects.values_list(name, flat=True).get(id=operation)
+
+
+def test_c9_a_cancel_stands_when_its_task_was_lost_from_sight_and_turns_up_again(room):
+    """The person who pressed was told that it is asked for: the task must not go on, nor ask anybody (C11)."""
+    operation = room.at(State.CANCEL_REQUESTED)
+    room.saw(operation, room.absent())
+    assert room.row(operation).state is State.UNKNOWN
+
+    room.saw(operation, room.working(operation))
+
+    assert room.row(operation).state is State.CANCEL_REQUESTED

@@ -199,3 +199,31 @@ def test_a_new_negotiation_lets_a_disproved_list_be_tried_again(world):
     here.until(here.submit("quarterly_report", REPORT), State.WORKING)
 
     assert server(here).lookup_proved_at is not None
+
+
+def test_n2_a_call_that_ran_without_a_task_stands_in_no_list_so_its_absence_proves_nothing(world):
+    """X2: a list that was proved for tasks is silent about a call under a synchronous limit."""
+    inline = Tool(
+        name="inline",
+        title="",
+        description="",
+        script=_inline,
+        task_support="forbidden",
+        input_schema={"type": "object"},
+    )
+    here = world(inline, demo.QUARTERLY_REPORT, faults=(Fault(on="tools/call", kind=FaultKind.ANSWER_LOST, skip=1),))
+    here.until(here.submit("quarterly_report", REPORT), State.WORKING)  # proves the list
+    ledger.set_policy(here.slug, "inline", ledger.ToolPolicy(sync_limit_s=30))
+
+    lost = here.submit("inline")
+    row = here.until(lost, State.UNKNOWN, within_s=QUARANTINE_S * 4)
+    here.idle(QUARANTINE_S * 2)
+
+    assert row.reason == Reason.SUBMIT_LOST
+    assert here.row(lost).state is State.UNKNOWN
+    assert len(here.server.truth.created) == 2
+
+
+def _inline(_arguments):
+    yield Work(seconds=1)
+    return Finish(text="done")
