@@ -69,6 +69,8 @@ def verdict(op: Dossier, *, now: datetime) -> Verdict:
 
 
 def _next_look(op: Dossier) -> tuple[datetime | None, str]:
+    if op.is_parked:
+        return None, ""
     if op.paused_until is not None and op.due_at is not None and op.paused_until > op.due_at:
         return op.paused_until, _("Looking at this server is paused:")
     return op.due_at, _("Next look")
@@ -109,7 +111,7 @@ def _input(op: Dossier, now: datetime) -> Verdict:
             head=_("Answered, not yet taken."),
             tail=_("Round %(number)d has its answer; the server has not moved on.") % {"number": op.round},
             then=_("An answer is stored first, then delivered, then confirmed by the server going on."),
-            next_at=op.due_at,
+            next_at=None if op.is_parked else op.due_at,
             next_word=_("Next look"),
         )
     return Verdict(
@@ -170,7 +172,14 @@ def _unknown(op: Dossier, now: datetime) -> Verdict:  # noqa: ARG001
         State.NOT_FOUND_SAFE: _("Nothing was created."),
     }.get(op.state, _("We cannot tell what became of it."))
     known = manual.REASONS[Reason(op.reason)].known if op.reason else manual.STATES[op.state].known
-    return Verdict(head=head, tail="", then=str(known), next_at=at, next_word=word)
+    then = f"{known} {_parked(op)}" if op.is_parked else str(known)
+    return Verdict(head=head, tail="", then=then, next_at=at, next_word=word)
+
+
+def _parked(op: Dossier) -> str:
+    if op.state is State.NOT_FOUND_SAFE:
+        return _("Nothing is looked at by itself before a person decides or our waiting time ends.")
+    return _("Nothing is looked at by itself before a person decides: there is nothing to ask by.")
 
 
 def _accepted(op: Dossier, now: datetime) -> Verdict:  # noqa: ARG001
@@ -252,11 +261,26 @@ def _look(op: Dossier, actor: Actor) -> Can:
     why = needs_role(actor, Deed.LOOK_NOW)
     if op.is_final:
         why = _("It is over; there is nothing left to look for.")
-    says = why or _("Asks the server once, ahead of the routine. It counts against its %(qps)g requests a second.") % {
-        "qps": op.max_qps
-    }
+    says = why or look_in_short(op)
     address = reverse("look_now", args=[op.id])
     return Can(key="look", icon="eye", word=_("Look now"), says=says, address=address, post=True, possible=not why)
+
+
+def look_in_short(op: Dossier) -> str:
+    """Say what a look asked for by a person does here."""
+    if op.is_parked:
+        return _(
+            "No task id is known and there is no other way to ask here, "
+            "so it can only show that nothing new can be learned."
+        )
+    cost = _("It counts against the server's %(qps)g requests a second.") % {"qps": op.max_qps}
+    if op.task_id is not None:
+        return (
+            _("Asks %(server)s once for the task it named, ahead of the routine.") % {"server": op.server} + f" {cost}"
+        )
+    if op.nothing_sent:
+        return _("Nothing was sent yet: the call is taken up next, ahead of the routine.") + f" {cost}"
+    return _("Asks %(server)s for our submission key, ahead of the routine.") % {"server": op.server} + f" {cost}"
 
 
 def _answer(op: Dossier, actor: Actor, now: datetime) -> Can:

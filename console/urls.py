@@ -11,6 +11,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("login/", home.login, name="login"),
     path("logout/", home.logout, name="logout"),
     path("places/", home.places, name="places"),
+    path("troubles/", home.troubles, name="troubles"),
     path("preferences/", home.remember, name="preferences"),
     path("try/", home.try_it, name="try_it"),
     path("operations/", operations.listing, name="operations"),

@@ -23,7 +23,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
 from console import history, pictures, releases, words
-from operations.queries import CAP, desk
+from operations.queries import CAP, Asked, desk
 from operations.queries.operations import Odds, Row
 from operations.rollout import Mode
 
@@ -173,12 +173,16 @@ def next_of(context: template.Context, row: Row) -> SafeString:
         return format_html("{} {}", gettext("over"), when(context, row.entered_at))
     if row.round_deadline_at is not None:
         return _toned(context, row.round_deadline_at, gettext("left"))
+    if row.asked is Asked.ANSWERED and row.is_parked:
+        return format_html("{} {}", gettext("goes on"), when(context, row.due_at, "due"))
     if row.state in desk.BEFORE_A_PERSON:
         return _toned(context, row.entered_at + desk.CLOCK, gettext("left"))
     if row.cancel_requested_at is not None:
         return format_html(
             "{} {}{}", gettext("asked"), when(context, row.cancel_requested_at), gettext(", not yet honoured")
         )
+    if row.is_parked:
+        return format_html("{}", gettext("waits for a person"))
     if row.due_at is None:
         return format_html("{}", gettext("being looked at"))
     return format_html("{} {}", gettext("look"), when(context, row.due_at, "due"))

@@ -95,7 +95,7 @@ def round_extend(request: PersonRequest, operation: uuid.UUID, number: int) -> H
         text = _("The round was not extended: it is over, or its task or its wait budget ends earlier.")
         messages.warning(request, text, extra_tags="wait")
     else:
-        messages.success(request, _("The round has more time now."), extra_tags="ok")
+        messages.success(request, _("The round got %(n)s more minutes.") % {"n": wanted}, extra_tags="ok")
     return redirect("round", operation, number)
 
 

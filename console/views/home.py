@@ -18,7 +18,7 @@ from django.views.decorators.http import require_GET, require_POST
 from console import advice, context, demo, preferences
 from console.access import Deed, PersonRequest, allow, require
 from operations import ledger
-from operations.queries import operations, servers
+from operations.queries import operations, servers, trouble
 from operations.queries.operations import Filter
 
 _ROOMS = {"home", "approvals", "operations", "reconcile", "adapters", "servers", "gates", "help", ""}
@@ -36,9 +36,18 @@ def home(request: PersonRequest) -> HttpResponse:
         "now": timezone.now(),
         "trials": [trial for trial in demo.TRIALS if (trial.server, trial.tool) in registered],
         "needs_role": advice.needs_role(request.actor, Deed.TRY),
+        "troubles": trouble.find_servers(),
         "recent": operations.find(Filter(), limit=5).rows,
     }
     return render(request, "home.html", shown)
+
+
+@require_GET
+@allow(Deed.SEE)
+def troubles(request: PersonRequest) -> HttpResponse:
+    """Return which servers cannot be asked, as it is now."""
+    context = {"now": timezone.now(), "troubles": trouble.find_servers()}
+    return render(request, "_parts/troubles.html", context)
 
 
 @require_POST

@@ -22,7 +22,7 @@ from console.context import return_address
 from console.reasons import ReasonField
 from operations import ledger, registration
 from operations.machine import FINAL, StaleStep, State, StepError
-from operations.queries import Cursor, dossier, operations
+from operations.queries import Cursor, dossier, operations, trouble
 from operations.queries.dossier import Dossier
 from operations.queries.operations import ATTENTION, OPEN, Filter
 
@@ -55,6 +55,7 @@ def listing(request: PersonRequest) -> HttpResponse:
         "state": request.GET.get("state", ""),
         "choices": operations.choices(),
         "paused": request.GET.get("live") == "off",
+        "troubles": trouble.find_servers(),
         "newest": operations.newest_of(page),
     }
     return render(request, "operations.html", context)
@@ -204,7 +205,9 @@ def look_now(request: PersonRequest, number: uuid.UUID) -> HttpResponse:
     except ledger.NotAllowedByEvidence:
         messages.warning(request, _("It is over; there is nothing left to look for. Nothing was changed."))
     else:
-        messages.success(request, _("A look is ordered and comes next. What it shows is added to the evidence."))
+        messages.success(
+            request, _("A look was ordered, ahead of the routine. What it shows is added to the evidence.")
+        )
     return redirect(return_address(request, otherwise=reverse("operation", args=[number])))
 
 
@@ -254,7 +257,7 @@ def cancel(request: PersonRequest, number: uuid.UUID) -> HttpResponse:
 
 _PRESSED = {
     ledger.Press.REQUESTED: lazy(
-        "Your request is recorded and goes to the server now. This page shows what comes of it."
+        "Your request was recorded, to be sent to the server. What has come of it since stands below."
     ),
     ledger.Press.INTENT: lazy(
         "Your request was recorded. No task was known; the first that turns up is to be cancelled."

@@ -143,9 +143,11 @@ def judge(request: PersonRequest, number: uuid.UUID) -> HttpResponse:
     except StepError as refusal:
         return _page(request, _item(number), form=form, status=HTTPStatus.CONFLICT, refusal=refusal)
     if judged.proposal:
-        messages.info(request, _("Proposed. Nothing is closed until a second operator has confirmed it."))
+        messages.info(
+            request, _("Your proposal was recorded. Nothing closes before a second operator has confirmed it.")
+        )
         return redirect("reconcile_item", number)
-    messages.success(request, _("Your verdict is carried out and stands in the journal with its reason."))
+    messages.success(request, _("Your verdict was carried out and stands in the journal with its reason."))
     return redirect("operation", number)
 
 
@@ -191,7 +193,7 @@ def settle_effect(request: PersonRequest, number: uuid.UUID) -> HttpResponse:
     except ledger.EffectDecided:
         messages.warning(request, _("Somebody has settled it meanwhile, see below. Nothing was changed."))
     else:
-        messages.success(request, _("The effect record says so now, with your name."))
+        messages.success(request, _("What you said was recorded with your name."))
     return redirect("reconcile_item", number)
 
 
@@ -222,6 +224,7 @@ def _page(
         "effect_form": effect_form or EffectForm(),
         "refusal": refusal,
         "verdict": advice.verdict(op, now=now),
+        "look": advice.look_in_short(op),
         "reason": manual.REASONS[Reason(op.reason)] if op.reason else manual.STATES[op.state],
         "not_found": manual.NOT_FOUND[NotFound(op.not_found)] if op.not_found else "",
         "lookup": manual.LOOKUPS.get(op.lookup, op.lookup),

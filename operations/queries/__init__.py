@@ -39,6 +39,16 @@ def asked(state: State, *, is_open: bool, delivery: str | None) -> Asked:
     return Asked.ANSWERED if delivery else Asked.EXPIRED
 
 
+def is_parked(state: State, *, task_id: str | None, lookup: str, nothing_sent: bool) -> bool:
+    """Whether no look can bring anything new: there is no task to ask for, and no other way to ask (L4, X4)."""
+    if task_id is not None:
+        return False
+    if state is State.INPUT_REQUIRED:
+        return True
+    stands = state in {State.SUBMISSION_UNKNOWN, State.NOT_FOUND_SAFE, State.UNKNOWN}
+    return stands and (lookup == "none" or nothing_sent)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
     """The last row of a page: the next one goes on behind it."""

@@ -25,7 +25,7 @@ from operations.models import (
     Round,
     VerdictProposal,
 )
-from operations.queries import PAGE, Asked, asked
+from operations.queries import PAGE, Asked, asked, is_parked
 from operations.verdicts import Verdict
 
 HISTORY = 200
@@ -72,6 +72,11 @@ class Dossier:
     due_at: datetime | None
     lease_until: datetime | None
     urgent: bool
+    trouble: str
+    """Why the server could not be asked the last time; empty when it answered."""
+    trouble_since: datetime | None
+    misses: int
+    """Tries in a row that brought nothing."""
     poll_ms: int | None
     max_qps: float
     paused_until: datetime | None
@@ -119,6 +124,11 @@ class Dossier:
     def nothing_sent(self) -> bool:
         """True: provably, nothing of this call can exist at the server."""
         return self.sends == self.sends_disproved
+
+    @property
+    def is_parked(self) -> bool:
+        """True: no look can bring anything new here."""
+        return is_parked(self.state, task_id=self.task_id, lookup=self.lookup, nothing_sent=self.nothing_sent)
 
     @property
     def asked(self) -> Asked:
@@ -179,6 +189,9 @@ def read(operation: uuid.UUID) -> Dossier | None:
         due_at=due.due_at if due else None,
         lease_until=due.lease_until if due else None,
         urgent=bool(due and due.urgent),
+        trouble=due.trouble if due else "",
+        trouble_since=due.trouble_since if due else None,
+        misses=due.misses if due else 0,
         poll_ms=row.poll_ms,
         max_qps=row.server.max_qps,
         paused_until=row.server.paused_until,

@@ -18,7 +18,7 @@ from django.db.models import Q, QuerySet
 
 from operations.machine import FINAL, Outcome, State
 from operations.models import Operation, Receipt, Round, Server, Tool
-from operations.queries import CAP, PAGE, Asked, Cursor, asked
+from operations.queries import CAP, PAGE, Asked, Cursor, asked, is_parked
 
 OPEN = tuple(state for state in State if state not in FINAL)
 ATTENTION = (State.INPUT_REQUIRED, State.SUBMISSION_UNKNOWN, State.NOT_FOUND_SAFE, State.UNKNOWN)
@@ -65,6 +65,10 @@ class Row:
     cancel_requested_at: datetime | None
     cancel_stated: bool
     due_at: datetime | None
+    is_parked: bool
+    """No look can bring anything new here."""
+    trouble: str
+    """Why the server could not be asked the last time; empty when it answered."""
     rounds_opened_at: tuple[datetime, ...]
 
     @property
@@ -126,7 +130,7 @@ def _rows(ids: Sequence[uuid.UUID]) -> tuple[Row, ...]:
         return ()
     found = (
         Operation.objects.filter(id__in=ids)
-        .select_related("tool", "descriptor", "receipt", "due")
+        .select_related("tool", "descriptor", "server", "receipt", "due")
         .defer(
             "arguments", "descriptor__raw", "descriptor__input_schema", "descriptor__output_schema", "receipt__result"
         )
@@ -180,6 +184,13 @@ def _row(row: Operation, opened: tuple[datetime, ...]) -> Row:
         cancel_requested_at=row.cancel_requested_at,
         cancel_stated=row.cancel_stated,
         due_at=due.due_at if due else None,
+        is_parked=is_parked(
+            State(row.state),
+            task_id=row.task_id,
+            lookup=row.server.lookup,
+            nothing_sent=row.sends == row.sends_disproved,
+        ),
+        trouble=due.trouble if due else "",
         rounds_opened_at=opened,
     )
 

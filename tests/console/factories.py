@@ -155,6 +155,21 @@ def lost(**call):
     return unknown(operation, event=Event.NO_LOOKUP, reason=Reason.SUBMIT_LOST, now=now)
 
 
+def unanswered(operation, *, why="nobody answered within 10 s", since=None, misses=4):
+    """Let the server stay silent at the last try, as the driver does."""
+    now = timezone.now()
+    ledger.claim(limit=1000, now=now)
+    silent = ledger.Unchanged(
+        operation=operation,
+        look=ticket_of(operation).look,
+        next_at=now + dt.timedelta(seconds=40),
+        misses=misses,
+        trouble=why,
+        at=since or now,
+    )
+    ledger.unchanged([silent])
+
+
 def cancel(operation):
     """Ask for a cancel, and let the server take it: the operation is over."""
     now, permit = timezone.now(), uuid.uuid4()

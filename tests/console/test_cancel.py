@@ -95,7 +95,7 @@ def test_a_press_requests_and_claims_no_more_than_that(olga):
     page = words(press(olga, operation))
 
     assert state_of(operation) is State.CANCEL_REQUESTED
-    assert "Your request is recorded and goes to the server now." in page
+    assert "Your request was recorded, to be sent to the server." in page
     assert "not yet honoured" in page
     held = dossier.read(uuid.UUID(operation))
     assert (held.cancel_requested_by, held.cancel_generation) == ("person:olga", 1)

@@ -387,6 +387,71 @@ class TestDetail:
         assert _queries(olga, page) == short
 
 
+class TestTrouble:
+    """X1, P5: a server that does not answer is told as that, with why, and that waiting is safe."""
+
+    @pytest.fixture
+    def silent(self, olga):
+        operation = make.working()
+        make.unanswered(operation, since=timezone.now() - dt.timedelta(minutes=3))
+        return operation
+
+    def test_the_page_says_since_when_why_and_how_often(self, olga, silent):
+        page = re.sub(r"<[^>]+>", "", olga.get(reverse("operation", args=[silent])).content.decode())
+
+        assert (
+            "Shop has not answered since 3\N{NO-BREAK SPACE}min ago: nobody answered within 10 s; 4 tries; the next"
+            in page
+        )
+        assert "Nothing is lost, waiting is safe." in page
+
+    def test_the_list_has_a_word_for_it(self, olga, silent):
+        page = olga.get(reverse("operations")).content.decode()
+
+        assert re.search(r'title="nobody answered within 10 s">.*no answer', page)
+
+    @pytest.mark.parametrize("name", ["home", "operations", "troubles"])
+    def test_a_banner_names_the_server_and_its_calls(self, olga, silent, name):
+        make.unanswered(make.working())
+
+        page = olga.get(reverse(name)).content.decode()
+
+        assert page.count("Shop has not answered since") == 1
+        assert "2 calls wait for it." in page
+
+    def test_an_answer_ends_it(self, olga, silent):
+        see(silent)
+
+        assert "has not answered" not in olga.get(reverse("operation", args=[silent])).content.decode()
+        assert "has not answered" not in olga.get(reverse("home")).content.decode()
+
+
+class TestParked:
+    """X4: where nothing can be asked, no look is announced or promised."""
+
+    def test_the_page_announces_no_look(self, olga):
+        page = olga.get(reverse("operation", args=[make.lost()])).content.decode()
+
+        assert "Next look" not in page
+        assert "Nothing is looked at by itself before a person decides" in page
+
+    def test_looking_promises_no_more_on_one_page_than_on_the_other(self, olga):
+        operation = make.lost()
+        said = "so it can only show that nothing new can be learned."
+
+        for name in ("operation", "reconcile_item"):
+            page = olga.get(reverse(name, args=[operation])).content.decode()
+            assert said in page
+            assert "Asks shop" not in page
+            assert "The next look by itself" not in page
+
+    def test_an_outcome_that_can_be_looked_up_keeps_its_next_look(self, olga):
+        page = olga.get(reverse("operation", args=[make.unknown()])).content.decode()
+
+        assert "Next look" in page
+        assert "Asks shop once for the task it named" in page
+
+
 class TestEvidence:
     @pytest.fixture
     def seen(self, olga):
@@ -427,7 +492,7 @@ class TestLookNow:
 
         answer = olga.post(reverse("look_now", args=[operation]), follow=True)
 
-        assert "A look is ordered" in answer.content.decode()
+        assert "A look was ordered" in answer.content.decode()
         assert looks_ordered(operation) == 1
 
     def test_on_a_finished_one_it_changes_nothing_and_says_so(self, olga):

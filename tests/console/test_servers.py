@@ -161,6 +161,17 @@ class TestRegister:
         assert ("max_qps", 1000, 2) in change.differences
         assert "title" not in change.after
 
+    def test_l4_p7_its_own_stream_is_asked_for_and_what_its_list_has_proved_is_shown(self, adam):
+        adam.post(reverse("server_new"), PROFILE | {"lookup": "session_list", "listens": "on"})
+        shown = text_of(adam.get(reverse("server", args=["orders"])))
+
+        ledger.lookup_disproved("orders", why="a new task did not show up")
+        doubted = text_of(adam.get(reverse("server", args=["orders"])))
+
+        assert servers.server("orders").listens
+        assert "not proved yet" in shown
+        assert "a new task did not show up" in doubted
+
     def test_the_value_of_a_credential_is_never_shown(self, adam, monkeypatch):
         monkeypatch.setenv("ORDERS_TOKEN", "Bearer s3cr3t-value")
         adam.post(reverse("server_new"), PROFILE)
@@ -205,7 +216,7 @@ class TestConnection:
         answer = adam.post(reverse("server_test", args=["shop"]))
 
         assert answer.status_code == 502
-        assert "Check the URL, the network" in text_of(answer)
+        assert "Check the URL and the network" in text_of(answer)
 
 
 class TestSwitches:
