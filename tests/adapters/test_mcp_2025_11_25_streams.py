@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from adapters.contract import (
+    AdapterError,
     Endpoint,
     Handle,
     Listens,
@@ -264,3 +265,24 @@ class TestStandingStream:
                 await anext(heard)
 
         assert first.question.key == "0"
+
+
+class TestAnyBytes:
+    @pytest.mark.parametrize(
+        "body",
+        [b"", b"{", b"[]", b"null", b'{"jsonrpc":"2.0"}', b"\xff\xfe", b"[" * 100_000, b"\0" * 64, b'{"a":1,"a":2}'],
+        ids=lambda body: repr(body[:24]),
+    )
+    @pytest.mark.parametrize(
+        "frame", [b"%s", b"data: %s\n\n", b"id: \0\ndata: %s\r\r", b"retry: 9999999999\ndata:%s\n\n"]
+    )
+    async def test_no_stream_brings_an_error_from_outside_the_tree(self, frame, body):
+        """Neither the standing stream nor a resumed one."""
+        raw = frame.replace(b"%s", body)
+        peer = Peer(stream(raw), stream(event(event_id="e-1")), stream(raw), 405)
+
+        assert await everything(peer) == []
+        with pytest.raises(AdapterError) as caught:
+            await ADAPTER.submit(peer.wire(), SESSION, CALL)
+
+        assert caught.value.exchanges, "an error without its evidence"

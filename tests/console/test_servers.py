@@ -172,6 +172,17 @@ class TestRegister:
         assert "not proved yet" in shown
         assert "a new task did not show up" in doubted
 
+    def test_another_address_waits_for_the_calls_under_way_unless_the_server_itself_has_moved(self, adam):
+        make.working()
+        moved = PROFILE | {"url": "http://127.0.0.1:10/mcp"}
+
+        refused = adam.post(reverse("server_edit", args=["shop"]), moved)
+        assert refused.status_code == 422
+        assert "1 operations are under way at shop" in text_of(refused)
+        adam.post(reverse("server_edit", args=["shop"]), moved | {"moves": "on"})
+
+        assert servers.server("shop").url == "http://127.0.0.1:10/mcp"
+
     def test_the_value_of_a_credential_is_never_shown(self, adam, monkeypatch):
         monkeypatch.setenv("ORDERS_TOKEN", "Bearer s3cr3t-value")
         adam.post(reverse("server_new"), PROFILE)
