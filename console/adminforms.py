@@ -68,6 +68,11 @@ class ServerForm(forms.Form):
         required=False,
         help_text=lazy("Otherwise only public addresses are connected to."),
     )
+    moves = forms.BooleanField(
+        label=lazy("It is the same server at a new address"),
+        required=False,
+        help_text=lazy("Its tasks have moved with it. Otherwise an address changes only when no call is under way."),
+    )
     max_qps = forms.FloatField(
         label=lazy("Requests a second, at most"),
         min_value=0.01,
@@ -135,8 +140,7 @@ class ServerForm(forms.Form):
         self.known = known
         self._choices("protocol", registration.protocols())
         self._choices("lookup", registration.lookups())
-        if known is not None:
-            del self.fields["slug"]
+        del self.fields["moves" if known is None else "slug"]
 
     def _choices(self, name: str, values: tuple[str, ...]) -> None:
         field = self.fields[name]
@@ -159,7 +163,9 @@ class ServerForm(forms.Form):
 
     def profile(self) -> NewServer:
         """Return the profile as the ledger takes it."""
-        given: dict[str, Any] = {name: value for name, value in self.cleaned_data.items() if name != "reason"}
+        given: dict[str, Any] = {
+            name: value for name, value in self.cleaned_data.items() if name not in {"reason", "moves"}
+        }
         if self.known is not None:
             given["slug"] = self.known.slug
         return NewServer(**given)

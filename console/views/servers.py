@@ -62,7 +62,8 @@ def edit(request: PersonRequest, slug: str) -> HttpResponse:
 
 def _stored(request: PersonRequest, form: ServerForm) -> bool:
     try:
-        registration.register(form.profile(), note=_note(request, form.cleaned_data["reason"]))
+        note, moves = _note(request, form.cleaned_data["reason"]), form.cleaned_data.get("moves", False)
+        registration.register(form.profile(), note=note, moves=moves)
     except CannotRegister as refusal:
         form.add_error(None, str(refusal))
         return False
