@@ -149,7 +149,8 @@ def _said(part: parts.Part, value: plaintext.Value) -> str:
 
 def _typed(form: forms.QuestionForm, pressed: str, *, single: bool) -> Given:
     action = pressed if single or pressed != forms.Choice.ACCEPT else form.chosen
-    fields = form if action == forms.Choice.ACCEPT else ()
+    # Nothing pressed yet: what stands in the fields is still theirs.
+    fields = form if action in {forms.Choice.ACCEPT, ""} else ()
     lines = tuple(_typed_line(bound.field, bound.data) for bound in fields)
     return Given(message=plaintext.first_line(form.question.message), action=action, lines=lines)
 

@@ -20,13 +20,14 @@ PROTOCOL = "2025-11-25"
 PEOPLE: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "ada": ("Ada", "approver"),
+        "bob": ("Bob", "approver"),
         "olga": ("Olga", "operator"),
         "otto": ("Otto", "operator"),
         "adam": ("Adam", "admin"),
         "vera": ("Vera", "viewer"),
     }
 )
-"""User name -> first name and role. Two operators: some verdicts need a second person (W)."""
+"""User name -> first name and role. Two approvers: one answer wins (I3). Two operators: a second person (W)."""
 
 _SERVERS = {
     "reports": "Reports",

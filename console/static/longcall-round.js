@@ -43,7 +43,12 @@
   const react = () => {
     const state = document.getElementById("round-state");
     const closed = state && state.dataset.open !== "yes";
+    const won = closed ? state.dataset.won || "" : "";
     for (const part of form.querySelectorAll(".actbar button, .actbar .note")) part.hidden = closed;
+    const compare = document.getElementById("compare");
+    if (compare) compare.hidden = !won;
+    const winner = document.getElementById("won-note");
+    if (winner && winner.textContent !== won) winner.textContent = won;
     const gone = document.getElementById("closed-note");
     if (gone) gone.hidden = !closed;
   };

@@ -4,6 +4,8 @@
   const body = document.body;
   const say = (text) => { document.getElementById("say").textContent = text; };
 
+  for (const part of document.querySelectorAll("[data-needs-script]")) part.hidden = false;
+
   // ---- the browser's own zone, until somebody chooses one ----
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   if (!body.dataset.zone && zone) {

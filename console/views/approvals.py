@@ -115,6 +115,12 @@ def _take_answer(request: PersonRequest, operation: str, number: int) -> HttpRes
     page = _page_or_404(operation, number)
     now = timezone.now()
     form = RoundForm(page.card.questions, data=request.POST)
+    if "compare" in request.POST:  # nothing is answered by it, whatever the round is now
+        return (
+            redirect("round", operation, number)
+            if page.is_open
+            else _gone(request, page, form, _fate_of(page), now=now)
+        )
     try:
         token = roundtokens.read(
             request.POST.get("round_token", ""), operation=operation, number=number, person=request.user.get_username()

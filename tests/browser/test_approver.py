@@ -81,6 +81,10 @@ def test_a_form_that_closes_while_somebody_types(product, visit, asked):
     expect(slow.locator("#closed-note")).to_be_visible()
     expect(slow.get_by_role("button", name="Submit")).to_be_hidden()
     expect(slow.get_by_label("Comment for the record")).to_have_value("still thinking")
+    expect(slow.locator("#closed-note")).to_contain_text("Bob answered first: Decline.")
+    slow.get_by_role("button", name="See both answers side by side").click()
+    expect(slow.get_by_role("heading", level=1)).to_have_text("Round 1 was already answered")
+    expect(slow.locator("main")).to_contain_text("still thinking")
     product.reached(asked, "ACCEPTED")
 
 

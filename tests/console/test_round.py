@@ -353,6 +353,31 @@ class TestTwice:
         assert "my reasons" in text
         assert held(operation).by == "person:ada"
 
+    def test_a_form_that_closed_under_somebody_leads_to_both_answers(self, ada):
+        """I3: the live part says who was first; comparing answers nothing."""
+        operation = make.asking()
+        bob = signed_in("bob", "approver")
+        sealed = hidden(bob, operation)
+        answer(ada, operation, q0f0="true")
+
+        part = bob.get(address(operation), headers={"HX-Request": "true"}).content.decode()
+        page = bob.post(address(operation), sealed | {"compare": "yes", "q0f0": "false"})
+
+        assert 'data-won="Ada answered first: Submit."' in part
+        assert page.status_code == 409
+        assert [(pair.theirs, pair.mine) for pair in page.context["pairs"]] == [("accept", ""), ("Yes", "No")]
+        assert sum(row.event == "RoundGone" for row in dossier.journal(uuid.UUID(operation))) == 0
+
+    def test_comparing_answers_no_open_round(self, ada):
+        operation = make.asking()
+
+        page = ada.post(
+            address(operation), hidden(ada, operation) | {"compare": "yes", "action": "accept", "q0f0": "true"}
+        )
+
+        assert page.status_code == 302
+        assert fates(operation) == "OPEN"
+
     def test_a_losing_page_that_is_reloaded_tells_the_same_and_adds_nothing(self, ada):
         """R9: the browser sends the form again; it was turned away once."""
         operation = make.asking()
@@ -616,6 +641,17 @@ class TestRights:
         assert page.status_code == 302
         assert "/login/" in fragment["HX-Redirect"]
         assert held(operation) is None
+
+    def test_the_page_after_a_stale_form_claims_no_draft_where_no_script_keeps_one(self, ada):
+        operation = make.asking()
+        strict = Client(enforce_csrf_checks=True)
+        strict.force_login(User.objects.get(username="ada"))
+
+        page = strict.post(address(operation), {"action": "accept"}).content.decode()
+
+        assert re.search(r"<p [^>]*data-needs-script hidden>What you typed", page)
+        assert "<noscript>" in page
+        assert "Without JavaScript nothing that you typed is kept here." in page
 
     def test_a_post_without_the_csrf_token_does_nothing(self, ada):
         """B236"""
