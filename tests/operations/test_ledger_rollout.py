@@ -5,7 +5,7 @@ import threading
 import uuid
 
 import pytest
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from operations import ledger
@@ -160,6 +160,16 @@ def test_o5_who_why_before_and_after_are_kept_with_it(room):
     )
     assert event.after["epoch"] == event.before["epoch"] + 1
     assert adapters.in_flight_at_rollback(VERSION) == 7
+
+
+@pytest.mark.parametrize("table", ["admin_event", "routing_decision"])
+@pytest.mark.parametrize("sql", ["UPDATE {table} SET at = at", "DELETE FROM {table}"])
+def test_o2_o5_what_was_decided_is_never_rewritten(room, table, sql):
+    room.submit()
+    roll_back()
+
+    with pytest.raises(IntegrityError, match=f"{table} is append-only"), transaction.atomic():
+        connection.cursor().execute(sql.format(table=table))
 
 
 # A worker that was stopped in the middle (F7, B266) --------------------------------------------------------
