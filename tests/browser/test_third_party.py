@@ -21,7 +21,7 @@ def acknowledged(product, receipt):
 
 
 def test_a_research_query_of_the_reference_server(product, visit, everything_server):
-    """Submit over the API, poll, approve in a browser, accept the validated result, one receipt, acknowledged (R5, R6)."""
+    """Submitted over the API, approved in a browser, one receipt with the validated result, acknowledged (R5, R6)."""
     product.manage("register_server", "everything", everything_server, "--allow-private")
     arguments = {"topic": "durable operations", "ambiguous": True}
     operation = product.submit("everything", "simulate-research-query", arguments, node=f"research-{uuid.uuid4()}")

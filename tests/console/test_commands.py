@@ -33,7 +33,7 @@ class TestIssueToken:
 
         caller = tokens.recognise(secret, now=timezone.now())
 
-        assert (caller.client, caller.scopes) == ("billing", {Scope.READ, Scope.SUBMIT})
+        assert (caller.client, caller.scopes) == ("billing", frozenset({Scope.READ, Scope.SUBMIT}))
 
     def test_a_token_in_a_file_is_readable_by_its_owner_only_and_is_not_shown(self, tmp_path):
         path = tmp_path / "token"

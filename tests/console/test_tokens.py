@@ -24,7 +24,11 @@ def test_a_token_speaks_for_its_client_with_its_scopes():
 
     caller = tokens.recognise(issued.secret, now=NOW)
 
-    assert (caller.client, caller.by, caller.scopes) == ("billing", "client:billing", {Scope.READ, Scope.SUBMIT})
+    assert (caller.client, caller.by, caller.scopes) == (
+        "billing",
+        "client:billing",
+        frozenset({Scope.READ, Scope.SUBMIT}),
+    )
 
 
 def test_a_token_has_a_mark_and_32_random_bytes():
