@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from django import template
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from console import plaintext
 from console.access import Actor
@@ -22,6 +23,7 @@ register = template.Library()
 MAX_SHOWN = 64_000
 """Characters of a JSON text that a page shows; the rest is said to be there."""
 MAX_CHIP = 80
+MAX_CHIPS = 12
 
 
 @register.filter
@@ -48,8 +50,12 @@ def pretty_json(raw: bytes | str) -> str:
 
 @register.filter
 def members(raw: bytes | str) -> list[tuple[str, str]]:
-    """The members of a JSON object, each short enough for a chip."""
-    return [(name, _short(text)) for name, text in plaintext.members(raw)]
+    """The members of a JSON object, each short enough for a chip, and no more of them than a card has room for."""
+    held = [(_short(name), _short(text)) for name, text in plaintext.members(raw)]
+    rest = len(held) - MAX_CHIPS
+    if rest <= 0:
+        return held
+    return [*held[:MAX_CHIPS], ("", ngettext("and %(n)d more", "and %(n)d more", rest) % {"n": rest})]
 
 
 @register.filter

@@ -1,6 +1,8 @@
 """The inbox: what waits for an answer, by deadline, and where everything else has gone."""
 
 import datetime as dt
+import json
+import re
 
 import pytest
 from django.db import connection
@@ -86,6 +88,18 @@ def test_a_card_has_what_is_needed_to_decide(ada):
     ):
         assert needed in text
     assert "More words" not in text
+
+
+def test_a_card_keeps_its_size_whatever_the_arguments_hold(ada):
+    many = {f"{'n' * 300}{n}": "v" * 3000 for n in range(30)}
+    make.asking(arguments=json.dumps(many).encode())
+
+    text = inbox(ada).content.decode()
+    chips = re.findall(r'<span class="arg">(.*?)</span>', text)
+
+    assert len(chips) == 13
+    assert "and 18 more" in chips[-1]
+    assert max(map(len, chips)) < 200
 
 
 def test_each_tab_has_its_rounds_and_its_count(ada):
