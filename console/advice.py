@@ -303,8 +303,10 @@ def _extend(op: Dossier, actor: Actor) -> Can:
     return Can(
         key="answer",
         icon="clock",
-        word=_("Give round %(number)d more time…") % {"number": op.round},
-        says=why or _("The time for an answer is over. With more time the question is open to approvers again."),
+        word=_("Give more time…"),
+        says=why
+        or _("Nobody answered round %(number)d in time. With more time it is open to approvers again.")
+        % {"number": op.round},
         address=reverse("round", args=[op.id, op.round]),
         possible=not why,
     )

@@ -23,7 +23,7 @@ register = template.Library()
 MAX_SHOWN = 64_000
 """Characters of a JSON text that a page shows; the rest is said to be there."""
 MAX_CHIP = 80
-MAX_CHIPS = 12
+MAX_CHIPS = 8
 
 
 @register.filter
