@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from django.db import connection, transaction
@@ -23,6 +24,7 @@ from operations import pacing
 from operations.ledger.step import Row, read
 from operations.machine import Ticket
 
+NOTHING_HELD: Mapping[str, int] = MappingProxyType({})
 LEASE = timedelta(seconds=30)
 """How long a claim holds. A worker that dies is replaced after it; one that is slow is fenced."""
 AHEAD = timedelta(seconds=2)
@@ -78,20 +80,23 @@ class Work:
     lease_until: datetime
 
 
-def claim(*, limit: int, now: datetime) -> list[Work]:
+def claim(
+    *, limit: int, now: datetime, per_server: int | None = None, held: Mapping[str, int] = NOTHING_HELD
+) -> list[Work]:
     """Claim up to `limit` due operations, urgent ones first, fairly over their servers.
 
-    A server whose slots are spoken for, or that is paused, gives none. Each claim raises the look
+    A server whose slots are spoken for, or that is paused, gives none; nor does one of which
+    `per_server` are held already by the caller (`held`, by server). Each claim raises the look
     number, so whoever held the operation before can no longer move it (P4).
     """
     claimed: dict[str, tuple[datetime, int]] = {}
     for server in _servers_due(now):
-        if len(claimed) >= limit:
-            break
-        with transaction.atomic(durable=True):
-            room = _room(server, now)
-            if room:
-                claimed |= _lease(server, min(room, limit - len(claimed)), now)
+        wanted = limit - len(claimed)
+        if per_server is not None:
+            wanted = min(wanted, per_server - held.get(server, 0))
+        if wanted > 0:
+            with transaction.atomic(durable=True):
+                claimed |= _lease(server, min(_room(server, now), wanted), now)
     return _load(claimed)
 
 
