@@ -64,7 +64,9 @@ def approvals(request: PersonRequest) -> HttpResponse:
 @never_cache
 def round_(request: PersonRequest, operation: uuid.UUID, number: int) -> HttpResponse:
     """Show one round, or take an answer to it."""
-    handle = _take_answer if request.method == "POST" else _show
+    if request.method != "POST":
+        return _show(request, str(operation), number)
+    handle = _compare if "compare" in request.POST else _take_answer
     return handle(request, str(operation), number)
 
 
@@ -115,12 +117,6 @@ def _take_answer(request: PersonRequest, operation: str, number: int) -> HttpRes
     page = _page_or_404(operation, number)
     now = timezone.now()
     form = RoundForm(page.card.questions, data=request.POST)
-    if "compare" in request.POST:  # nothing is answered by it, whatever the round is now
-        return (
-            redirect("round", operation, number)
-            if page.is_open
-            else _gone(request, page, form, _fate_of(page), now=now)
-        )
     try:
         token = roundtokens.read(
             request.POST.get("round_token", ""), operation=operation, number=number, person=request.user.get_username()
@@ -155,6 +151,16 @@ def _take_answer(request: PersonRequest, operation: str, number: int) -> HttpRes
         said = _("This answer had been recorded before. It is there once and is sent once.")
         messages.success(request, said, extra_tags="ok")
     return redirect("round", operation, number)
+
+
+@allow(Deed.ANSWER)
+def _compare(request: PersonRequest, operation: str, number: int) -> HttpResponse:
+    """Lay what was typed beside the answer that won; nothing is answered by it, whatever the round is now."""
+    page = _page_or_404(operation, number)
+    if page.is_open:
+        return redirect("round", operation, number)
+    form = RoundForm(page.card.questions, data=request.POST)
+    return _gone(request, page, form, _fate_of(page), now=timezone.now())
 
 
 def _render_round(
