@@ -87,7 +87,7 @@
     all[at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, at + step))].focus();
   };
   const place = { h: "home", i: "approvals", o: "operations", r: "reconcile" };
-  let afterG = 0;
+  let afterG = -Infinity;
   const go = (key) => {
     const link = document.querySelector(`.places a[data-place="${place[key]}"]`);
     if (link) link.click();
@@ -95,7 +95,7 @@
   document.addEventListener("keydown", (event) => {
     if (body.dataset.keys !== "on" || event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
     if (event.timeStamp - afterG < 1500 && place[event.key]) {
-      afterG = 0;
+      afterG = -Infinity;
       go(event.key);
       return;
     }

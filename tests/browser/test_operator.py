@@ -70,7 +70,7 @@ def test_an_outcome_nobody_can_tell_is_closed_by_two_people(product, visit, lost
     olga.get_by_label("Reason").fill("The export's owner found no file")
     olga.get_by_label("To confirm").fill("close as unknown")
     olga.get_by_role("button", name="Give this verdict").click()
-    expect(olga.get_by_role("status").first).to_contain_text("Nothing is closed until a second operator")
+    expect(olga.get_by_role("status").first).to_contain_text("Nothing closes before a second operator")
 
     otto.reload()
     otto.locator(f"a[href='/reconcile/{lost}/']").click()

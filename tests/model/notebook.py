@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 from adapters import strictjson
 from operations import ledger
-from operations.ledger import acceptance, cancel, looks, rounds, step, submission
+from operations.ledger import acceptance, cancel, hearing, looks, rounds, step, submission
 from operations.machine import Delivery, State, StepError
 
 NOON = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
@@ -117,9 +117,11 @@ class Notebook:
         for module, name, stand_in in (
             (looks, "bound_elsewhere", lambda _operation, _task: None),
             (submission.looks, "bound_elsewhere", lambda _operation, _task: None),
+            (hearing, "brought", lambda _row: False),
             (rounds, "is_replay", self.is_replay),
             (rounds, "_fate", self.fate),
             (rounds, "_recorded", lambda _operation, _form: False),
+            (rounds, "_refused_at", lambda _operation, _form: None),
             (submission, "_settle", self.settle),
             (submission, "_is_open_question", self.is_open_question),
             (acceptance, "_stored_result", self.stored_result),

@@ -23,7 +23,7 @@ from google.protobuf import json_format, struct_pb2  # noqa: E402
 
 SERVER = sys.argv[1]
 PLACE = "projects/p/locations/l"
-PATIENCE = 20  # seconds for an operation
+PATIENCE = 60  # seconds for an operation
 
 
 class Case:
