@@ -6,6 +6,7 @@ from django.db import connection
 from django.test.utils import setup_databases, teardown_databases
 
 from tests.operations.room import Room
+from tests.operations.world import World
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +47,21 @@ def rooms(committed):
 
     def make(**profile):
         made.append(Room(**profile))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def worlds(monkeypatch):
+    """Make worlds, as `World` does; each is ended after the test. Ledger steps run inline in its loop."""
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+    made = []
+
+    def make(*scenario, **profile):
+        made.append(World(*scenario, **profile))
         return made[-1]
 
     yield make

@@ -10,7 +10,6 @@ from operations import ledger
 from operations.lookups import PROOF_AGE
 from operations.machine import NotFound, Reason, State
 from operations.models import Operation, Receipt, Server
-from tests.operations.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -20,18 +19,12 @@ QUARANTINE_S = 30
 
 
 @pytest.fixture
-def world(monkeypatch):
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
-    made = []
-
+def world(worlds):
     def make(*tools, quarantine_s=QUARANTINE_S, **knobs):
         scenario = Scenario(tools=tools or (demo.QUARTERLY_REPORT,), **knobs)
-        made.append(World(scenario, lookup="session_list", quarantine_s=quarantine_s))
-        return made[-1]
+        return worlds(scenario, lookup="session_list", quarantine_s=quarantine_s)
 
-    yield make
-    for one in made:
-        one.close()
+    return make
 
 
 def server(here):

@@ -12,24 +12,17 @@ from adapters.simulator.scenario import Fault, FaultKind, Scenario
 from operations import ledger
 from operations.machine import Delivery, NotFound, Reason, State
 from operations.models import Due, Journal, Operation, Permit
-from tests.operations.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
 QUARTER = b'{"quarter": "2026-Q3"}'
 
 
 @pytest.fixture
-def world(monkeypatch):
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
-    made = []
-
+def world(worlds):
     def make(*tools, **knobs):
-        made.append(World(Scenario(tools=tools, **knobs)))
-        return made[-1]
+        return worlds(Scenario(tools=tools, **knobs))
 
-    yield make
-    for one in made:
-        one.close()
+    return make
 
 
 def test_an_outage_is_told_with_its_cause_since_its_first_miss_until_the_server_answers(world):

@@ -9,24 +9,17 @@ from adapters.simulator.scenario import Fault, FaultKind, Scenario
 from operations import ledger
 from operations.machine import Reason, State
 from operations.models import EffectRecord, Journal, Outbox, Permit, Receipt
-from tests.operations.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def world(monkeypatch):
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
-    made = []
-
+def world(worlds):
     def make(*tools, **knobs):
         profile = {name: knobs.pop(name) for name in ("lookup", "quarantine_s", "max_qps") if name in knobs}
-        made.append(World(Scenario(tools=tools, **knobs), **profile))
-        return made[-1]
+        return worlds(Scenario(tools=tools, **knobs), **profile)
 
-    yield make
-    for one in made:
-        one.close()
+    return make
 
 
 def test_a_report_runs_to_one_receipt_and_one_outbox_row(world):

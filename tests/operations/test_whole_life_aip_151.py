@@ -13,7 +13,6 @@ from adapters.simulator.aip151_scenario import CancelStyle, Fault, FaultKind, Sc
 from operations import ledger
 from operations.machine import Reason, State
 from operations.models import Receipt
-from tests.operations.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -29,19 +28,13 @@ def _serve(scenario, *, clock, chance):
 
 
 @pytest.fixture
-def world(monkeypatch):
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
-    made = []
-
+def world(worlds):
     def make(*faults, lookup="none", key_window_s=0, server_window_s=3600, **character):
         scenario = Scenario(tools=(REPORT,), faults=faults, key_window_s=server_window_s, **character)
         profile = {"lookup": lookup, "key_window_s": key_window_s, "quarantine_s": 60}
-        made.append(World(scenario, version="aip-151", serve=_serve, **profile))
-        return made[-1]
+        return worlds(scenario, version="aip-151", serve=_serve, **profile)
 
-    yield make
-    for one in made:
-        one.close()
+    return make
 
 
 def press(here, operation):

@@ -10,7 +10,6 @@ from adapters.simulator.scripts import Ask, Effect, Finish, Tool, Work
 from operations import ledger
 from operations.machine import Reason, State
 from operations.models import Answer, EffectRecord, Journal, Permit, Receipt
-from tests.operations.world import World
 
 FORM = {"type": "object", "properties": {"go": {"type": "boolean"}}, "required": ["go"]}
 
@@ -34,17 +33,11 @@ def _serve(scenario, *, clock, chance):
 
 
 @pytest.fixture
-def world(monkeypatch):
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
-    made = []
-
+def world(worlds):
     def make(*tools, **knobs):
-        made.append(World(Scenario(tools=tools, **knobs), version="2026-07-28", serve=_serve))
-        return made[-1]
+        return worlds(Scenario(tools=tools, **knobs), version="2026-07-28", serve=_serve)
 
-    yield make
-    for one in made:
-        one.close()
+    return make
 
 
 def answered_twice(here):

@@ -6,24 +6,17 @@ from adapters.simulator import demo
 from adapters.simulator.scenario import Fault, FaultKind, Scenario
 from operations.machine import State
 from operations.models import Journal, Permit, Receipt, Server
-from tests.operations.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def world(monkeypatch):
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
-    made = []
-
+def world(worlds):
     def make(*faults, **profile):
         scenario = Scenario(tools=(demo.QUARTERLY_REPORT,), faults=faults)
-        made.append(World(scenario, **profile))
-        return made[-1]
+        return worlds(scenario, **profile)
 
-    yield make
-    for one in made:
-        one.close()
+    return make
 
 
 def status(code, *, on, times=1):
