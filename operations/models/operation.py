@@ -90,6 +90,8 @@ class Operation(models.Model):
 
     sends = models.PositiveIntegerField(db_default=0)
     sends_disproved = models.PositiveIntegerField(db_default=0)
+    replays = models.PositiveIntegerField(db_default=0)
+    """Lookups that sent the submit's own bytes once more and are not proved to have created nothing."""
     fetches = models.PositiveIntegerField(db_default=0)
     first_sent_at = models.DateTimeField(null=True)
     lost_at = models.DateTimeField(null=True)

@@ -82,6 +82,8 @@ class Server(models.Model):
     poll_floor_ms = models.PositiveIntegerField(db_default=1000)
     poll_cap_ms = models.PositiveIntegerField(db_default=60_000)
     lookup = models.TextField(db_default="none")
+    lookup_tool = models.TextField(blank=True, db_default="")
+    """The server's own tool that `lookup_tool` asks; empty for every other lookup."""
     quarantine_s = models.PositiveIntegerField(db_default=300)
     """Class B: how long a lost request may still be travelling (X2)."""
     key_window_s = models.PositiveIntegerField(db_default=0)

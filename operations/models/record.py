@@ -28,6 +28,8 @@ class Evidence(models.Model):
     digest = models.CharField(max_length=64)
     """SHA-256 of the raw bytes."""
     size = models.PositiveIntegerField()
+    masked = models.PositiveIntegerField(db_default=0)
+    """At how many places a known credential was masked, before digest and parser saw the bytes (R8)."""
 
     class Meta:
         db_table = "evidence"
@@ -86,6 +88,8 @@ class PermitKind(models.TextChoices):
     """What a permit lets out."""
 
     SUBMIT = "SUBMIT", "submit"
+    REPLAY = "REPLAY", "lookup by the same key"
+    """The bytes of a submit once more, to a server that honours the key: found, or made by it (L4, class A)."""
     ANSWER = "ANSWER", "answer"
     CANCEL = "CANCEL", "cancel"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
@@ -35,6 +36,8 @@ class Round(models.Model):
     schema_digest = models.CharField(max_length=64)
     questions = models.JSONField()
     """List of {key, mode, message, schema, url, digest}; see `queries.RoundQuestion`."""
+    keys = ArrayField(models.TextField(), null=True)
+    """The server's ids of the questions, in their order, where it repeated them under others (I4)."""
     claimed_by = models.TextField(blank=True, db_default="")
     claimed_at = models.DateTimeField(null=True)
     looked_at = models.DateTimeField(null=True)
