@@ -21,7 +21,7 @@ import pytest
 import uvicorn
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-START_PATIENCE = 20.0  # seconds
+START_PATIENCE = 120.0  # seconds
 
 
 def pytest_collection_modifyitems(config, items):

@@ -10,7 +10,7 @@ import pytest
 from asgiref.testing import ApplicationCommunicator
 from channels.db import database_sync_to_async as in_thread
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 
 from console import live
@@ -18,7 +18,7 @@ from operations import announce
 from tests.console import factories as make
 
 pytestmark = pytest.mark.django_db(transaction=True)
-PATIENCE = 5.0
+PATIENCE = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -60,28 +60,62 @@ class Socket:
         message = await self._wire.receive_output(PATIENCE)
         return json.loads(message["text"]) if message["type"] == "websocket.send" else message
 
-    async def silent(self, seconds=0.3):
-        return await self._wire.receive_nothing(seconds)
-
     async def leave(self):
         await self._wire.send_input({"type": "websocket.disconnect", "code": 1000})
         await self._wire.wait(PATIENCE)
 
 
+moved = in_thread(announce.moved)
+
+
 @contextlib.asynccontextmanager
-async def joined(cookie, query=""):
-    """An open socket on a listener that listens, with everything heard that it hears at first."""
+async def joined(cookie, query="", *, watches=None):
+    """An open socket on a listener that listens, with everything heard that it hears at first.
+
+    `watches`: the one operation that the query names.
+    """
     socket = Socket(cookie, query)
     assert await socket.open()
     assert await socket.hear() == {"resync": True}
-    await asyncio.wait_for(live.listener().ready.wait(), PATIENCE)
-    while not await socket.silent():
-        assert await socket.hear() == {"resync": True}
+    async with listening():
+        await heard_all(socket, watches or str(uuid.uuid4()))
     yield socket
     await socket.leave()
 
 
-moved = in_thread(announce.moved)
+@contextlib.asynccontextmanager
+async def listening():
+    """Hold the listener; it listens, and has passed on the `resync` with which it began."""
+    mark = str(uuid.uuid4())
+    async with live.listener().watching(mark) as passed:
+        await asyncio.wait_for(live.listener().ready.wait(), PATIENCE)
+        await moved(mark, 1)
+        await asyncio.wait_for(passed.wait(), PATIENCE)
+        yield
+
+
+async def heard_all(socket, mark):
+    """Hear everything up to a move of our own; a `resync` may have swallowed it, then ask again."""
+    version = 1
+    await moved(mark, version)
+    while (told := await socket.hear()) != {"op": mark, "v": version}:
+        if told == {"resync": True}:
+            version += 1
+            await moved(mark, version)
+
+
+async def eventually(reads, wanted):
+    """Ask until it is so: a connection is gone a moment after its end has been asked for."""
+    async with asyncio.timeout(PATIENCE):
+        while await in_thread(reads)() != wanted:  # noqa: ASYNC110 - the database tells nobody
+            await asyncio.sleep(0.05)
+
+
+async def waited_for(operation):
+    """Return when somebody waits for this operation's move."""
+    async with asyncio.timeout(PATIENCE):
+        while operation not in live.listener()._waiting:  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0.01)
 
 
 @pytest.mark.asyncio
@@ -98,11 +132,11 @@ async def test_a_move_is_told_as_id_and_version_and_nothing_else():
 async def test_a_page_of_one_operation_hears_of_that_one_only():
     mine, other = str(uuid.uuid4()), str(uuid.uuid4())
 
-    async with joined(await cookies(), f"op={mine}") as socket:
-        await moved(other, 3)
-        await moved(mine, 4)
+    async with joined(await cookies(), f"op={mine}", watches=mine) as socket:
+        await moved(other, 30)
+        await moved(mine, 40)
 
-        assert await socket.hear() == {"op": mine, "v": 4}
+        assert await socket.hear() == {"op": mine, "v": 40}
 
 
 @pytest.mark.asyncio
@@ -200,8 +234,9 @@ async def test_whatever_a_browser_says_changes_nothing():
 
 
 @pytest.mark.asyncio
-async def test_a_burst_becomes_one_resync():
+async def test_a_burst_becomes_one_resync(monkeypatch):
     """B233: what would overflow a slow page's queue is not sent one by one."""
+    monkeypatch.setattr(live, "GATHER_S", 1.0)
     async with joined(await cookies()) as socket:
         await in_thread(notify_many)(live.MOST_AT_ONCE * 10)
 
@@ -213,8 +248,9 @@ async def test_a_burst_becomes_one_resync():
 
 
 @pytest.mark.asyncio
-async def test_only_the_newest_version_of_an_operation_is_told():
+async def test_only_the_newest_version_of_an_operation_is_told(monkeypatch):
     """B235"""
+    monkeypatch.setattr(live, "GATHER_S", 1.0)
     operation = str(uuid.uuid4())
 
     async with joined(await cookies()) as socket:
@@ -253,7 +289,7 @@ async def test_all_pages_share_one_connection():
     cookie = await cookies()
 
     async with joined(cookie), joined(cookie), joined(cookie):
-        assert await in_thread(listeners)() == 1
+        await eventually(listeners, 1)
 
 
 @pytest.mark.asyncio
@@ -261,22 +297,20 @@ async def test_the_connection_goes_when_nobody_watches():
     async with joined(await cookies()):
         pass
 
-    await asyncio.sleep(live.LINGER_S + 0.5)
-
-    assert await in_thread(listeners)() == 0
+    await eventually(listeners, 0)
 
 
 class TestWaiting:
     @pytest.mark.asyncio
     async def test_a_wait_ends_with_the_move(self):
         operation = str(uuid.uuid4())
-        async with live.listener().watched():
-            await asyncio.wait_for(live.listener().ready.wait(), PATIENCE)
-            await asyncio.sleep(0.2)
+        async with listening():
             waiting = asyncio.create_task(live.wait_for_change(operation, timeout=PATIENCE))
-            await asyncio.sleep(0.1)
-            await moved(str(uuid.uuid4()), 1)
-            await asyncio.sleep(0.2)
+            await waited_for(operation)
+            async with live.listener().watching(other := str(uuid.uuid4())) as passed:
+                await moved(other, 1)
+                await asyncio.wait_for(passed.wait(), PATIENCE)
+            await asyncio.sleep(0)
             unmoved = not waiting.done()
 
             await moved(operation, 2)
@@ -286,11 +320,9 @@ class TestWaiting:
 
     @pytest.mark.asyncio
     async def test_a_wait_for_any_operation_ends_with_any_move(self):
-        async with live.listener().watched():
-            await asyncio.wait_for(live.listener().ready.wait(), PATIENCE)
-            await asyncio.sleep(0.2)
+        async with listening():
             waiting = asyncio.create_task(live.wait_for_change(None, timeout=PATIENCE))
-            await asyncio.sleep(0.1)
+            await waited_for(None)
 
             await moved(str(uuid.uuid4()), 1)
 
@@ -298,10 +330,7 @@ class TestWaiting:
 
     @pytest.mark.asyncio
     async def test_a_wait_ends_when_its_time_is_up(self):
-        async with live.listener().watched():
-            await asyncio.wait_for(live.listener().ready.wait(), PATIENCE)
-            await asyncio.sleep(0.2)
-
+        async with listening():
             assert await live.wait_for_change(str(uuid.uuid4()), timeout=0.2) is False
 
     @pytest.mark.asyncio
@@ -323,7 +352,8 @@ def notify(payload):
 
 
 def notify_all(moves):
-    with connection.cursor() as cursor:
+    """In one transaction: they all arrive with its commit."""
+    with transaction.atomic(), connection.cursor() as cursor:
         for operation, version in moves:
             cursor.execute("SELECT pg_notify('longcall', %s)", [json.dumps({"op": operation, "v": version})])
 

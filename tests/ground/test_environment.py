@@ -12,6 +12,7 @@ import pytest
 from console.ground import environment
 from console.ground.home import PROJECT
 
+PATIENCE = 300  # seconds
 START = """
 import sys
 from console.ground import environment
@@ -40,7 +41,7 @@ def begin(project, *words, **variables):
 
 def start(project, *words, **variables):
     process = begin(project, *words, **variables)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
     return out, err
 
@@ -97,7 +98,7 @@ def test_a_start_that_was_killed_in_the_middle_is_repaired_by_the_next(project):
 def test_two_first_starts_at_once_build_once(project):
     both = [begin(project), begin(project)]
 
-    answers = [process.communicate(timeout=120) for process in both]
+    answers = [process.communicate(timeout=PATIENCE) for process in both]
 
     assert [process.returncode for process in both] == [0, 0]
     assert sum(err.count("building .venv") for _, err in answers) == 1
@@ -115,7 +116,7 @@ def test_a_list_that_cannot_be_installed_ends_the_start_with_what_failed(project
     (project / "requirements.txt").write_text("no-such-package-of-longcall==1\n")
 
     process = begin(project, PIP_NO_INDEX="1")
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE)
 
     assert process.returncode == 1
     assert "This step failed" in err

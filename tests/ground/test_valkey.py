@@ -19,7 +19,7 @@ def test_a_message_goes_in_and_comes_out_by_celerys_transport(broker):
         queue = connection.SimpleQueue("ticks")
         queue.put({"tick": 1})
 
-        message = queue.get(timeout=5)
+        message = queue.get(timeout=60)
 
         assert message.payload == {"tick": 1}
         message.ack()

@@ -6,7 +6,13 @@ from django.db import connection
 from django.test.utils import setup_databases, teardown_databases
 
 from tests.operations.room import Room
-from tests.operations.world import World
+from tests.operations.world import VirtualLoop, World
+
+
+@pytest.hookimpl
+def pytest_asyncio_loop_factories(config, item):
+    """Run coroutines in virtual time: a pause ends only when nobody has anything left to do."""
+    return {"virtual": VirtualLoop}
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,10 @@ import time
 
 from console.ground.account import Account
 from console.ground.foreign import Foreign
+from tests.ports import free_port
 from tests.verified.peers.installation import PEERS
+
+__all__ = ["free_port", "running"]
 
 PATIENCE = 60.0  # seconds until the server listens: fastmcp imports for ten on a busy machine
 
@@ -25,12 +28,6 @@ def running(name, command, *, port):
     finally:
         server.stop()
         log.unlink(missing_ok=True)
-
-
-def free_port():
-    """Give a port of 127.0.0.1 that nobody has. Another process may take it first: rare, and loud."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def _wait_until_it_listens(server, port):
