@@ -9,7 +9,7 @@ from __future__ import annotations
 from operations.machine import FINAL, edges
 
 APPEND_ONLY = (
-    "admin_event",
+    "audit_event",
     "evidence",
     "evidence_payload",
     "journal",
@@ -41,7 +41,7 @@ def pairs() -> tuple[str, ...]:
 
 def install() -> str:
     """Return the SQL that makes every function and trigger, replacing older ones."""
-    return _append_only() + _operation_guard() + _final_has_receipt() + _receipt_is_final()
+    return _append_only() + _operation_guard() + _final_has_receipt() + _receipt_is_final() + _shadow_guard()
 
 
 def _append_only() -> str:
@@ -118,3 +118,31 @@ END $$;
 DROP TRIGGER IF EXISTS receipt_operation_is_final ON receipt;
 CREATE CONSTRAINT TRIGGER receipt_operation_is_final AFTER INSERT ON receipt
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION receipt_is_final();"""
+
+
+def _shadow_guard() -> str:
+    """A shadow that is settled stays so, and what it watches never changes: nobody may tidy a divergence away."""
+    fixed = ("client", "call_node", "server_id", "tool_id", "protocol", "release", "epoch", "task_id", "registered_at")
+    changed = " OR ".join(f"NEW.{name} IS DISTINCT FROM OLD.{name}" for name in fixed)
+    return f"""
+CREATE OR REPLACE FUNCTION guard_shadow() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'DELETE' OR OLD.state <> 'OBSERVING' OR {changed} THEN
+        RAISE EXCEPTION 'a shadow is never rewritten: % refused', TG_OP USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER shadow_guard BEFORE UPDATE OR DELETE ON shadow
+    FOR EACH ROW EXECUTE FUNCTION guard_shadow();
+CREATE OR REPLACE FUNCTION guard_divergence() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'DELETE' OR OLD.closed_at IS NOT NULL OR NEW.closed_at IS NULL
+        OR (NEW.shadow_id, NEW.kind, NEW.told, NEW.seen, NEW.at) <> (OLD.shadow_id, OLD.kind, OLD.told, OLD.seen, OLD.at)
+    THEN
+        RAISE EXCEPTION 'a divergence is closed once and never rewritten: % refused', TG_OP
+            USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER divergence_guard BEFORE UPDATE OR DELETE ON divergence
+    FOR EACH ROW EXECUTE FUNCTION guard_divergence();"""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.db import connection
+
+from operations.ledger import trail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,14 +23,7 @@ class Note:
 
 def record(note: Note, what: str, target: str, *, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     """Write the note of a change, inside the transaction of the change; only what differs is kept."""
-    changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
-    was, is_now = (json.dumps({name: told[name] for name in changed if name in told}) for told in (before, after))
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """INSERT INTO admin_event (at, by, what, target, reason, before, after)
-            VALUES (%s, %s, %s, %s, %s, %s, %s)""",
-            [note.now, note.by, what, target, note.reason, was, is_now],
-        )
+    trail.audit(note.by, what, target, now=note.now, reason=note.reason, before=before, after=after)
 
 
 def locked(table: str, key: str, name: str, columns: tuple[str, ...]) -> dict[str, Any] | None:

@@ -14,9 +14,11 @@ from django.db import connection
 from adapters import strictjson
 from adapters.contract import Action, Continuation, Exchange, NeedsInput, Question, Reply
 from operations.ledger.permits import give, settle
+from operations.ledger.policies import policy_of
 from operations.ledger.step import EXECUTOR, Moved, PermitDenied, Row, Step, perform
 from operations.machine import Delivery, Event, State, StepError, Ticket
 from operations.models import PermitKind, RoundStatus
+from operations.notice import Kind
 
 LOOK_GAP = timedelta(seconds=10)
 """I1: opening a round's page brings at most one look forward in this time."""
@@ -112,12 +114,19 @@ def open_round(step: Step, seen: NeedsInput) -> None:
         answer_delivery=None,
     )
     digests = [request_digest(seen.questions), schema_digest(seen.questions)]
+    policy = policy_of(row.tool_id, row.effect)
     step.write(
         """INSERT INTO input_round (operation_id, number, status, closed_reason, opened_at,
-            deadline_at, before_task, request_digest, schema_digest, questions, claimed_by)
-        VALUES (%s, %s, %s, '', %s, %s, %s, %s, %s, %s, '')""",
+            deadline_at, before_task, request_digest, schema_digest, questions, claimed_by, policy)
+        VALUES (%s, %s, %s, '', %s, %s, %s, %s, %s, %s, '', %s)""",
         [row.id, number, RoundStatus.OPEN, step.now, deadline, before_task, *digests]
-        + [json.dumps([stored(question) for question in seen.questions])],
+        + [json.dumps([stored(question) for question in seen.questions]), json.dumps(policy.facts())],
+    )
+    step.tell(
+        Kind.ROUND_OPENED,
+        f"round:{row.id}/{number}",
+        team=policy.team,
+        facts={"round": number, "until": deadline.isoformat()},
     )
     step.write(
         "UPDATE heard_question SET round = %s WHERE operation_id = %s AND round IS NULL AND question->>'key' = ANY(%s)",

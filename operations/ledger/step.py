@@ -29,6 +29,7 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from adapters import strictjson
 from adapters.contract import Exchange
 from operations import announce
+from operations.ledger import notices
 from operations.machine import (
     Delivery,
     Event,
@@ -41,6 +42,7 @@ from operations.machine import (
     step,
 )
 from operations.models import JournalKind
+from operations.notice import Kind
 
 EXECUTOR = "executor"
 MAX_RUNS = 5
@@ -110,16 +112,15 @@ _ELSEWHERE = {
     "submits_open": "p.submits_open AND s.submits_open AND t.submits_open",
 }
 _COLUMNS = tuple(f.name for f in fields(Row))
-_READ = f"""
-    SELECT {", ".join(f"{_ELSEWHERE.get(name, f'o.{name}')}" for name in _COLUMNS)}
-    FROM operation o
+SELECTED = ", ".join(_ELSEWHERE.get(name, f"o.{name}") for name in _COLUMNS)
+"""What `row_from` makes a Row of, as SQL over JOINED."""
+JOINED = """FROM operation o
     JOIN protocol_version p ON p.version = o.protocol
     JOIN server s ON s.slug = o.server_id
     JOIN tool t ON t.id = o.tool_id
     JOIN tool_descriptor td ON td.id = o.descriptor_id
-    LEFT JOIN due d ON d.operation_id = o.id
-    WHERE o.id = ANY(%s::uuid[])
-"""
+    LEFT JOIN due d ON d.operation_id = o.id"""
+_READ = f"SELECT {SELECTED} {JOINED} WHERE o.id = ANY(%s::uuid[])"
 # FOR SHARE OF p: a raised epoch waits for the steps under way, and every later step sees it (O3).
 _LOCK = _READ + " ORDER BY o.id FOR UPDATE OF o FOR SHARE OF p"
 
@@ -127,16 +128,16 @@ _LOCK = _READ + " ORDER BY o.id FOR UPDATE OF o FOR SHARE OF p"
 def _rows(sql: str, operations: Sequence[str]) -> dict[str, Row]:
     with connection.cursor() as cursor:
         cursor.execute(sql, [list(operations)])
-        found = [dict(zip(_COLUMNS, values, strict=True)) for values in cursor.fetchall()]
-    return {row["id"]: Row(**(row | _words(row))) for row in found}
+        return {row.id: row for row in map(row_from, cursor.fetchall())}
 
 
-def _words(row: Mapping[str, Any]) -> dict[str, Any]:
-    delivery = row["answer_delivery"]
-    return {
-        "state": State(row["state"]),
-        "answer_delivery": Delivery(delivery) if delivery is not None else None,
-    }
+def row_from(values: Sequence[Any]) -> Row:
+    """Make a Row of what `SELECTED` gave; further values are left alone."""
+    row = dict(zip(_COLUMNS, values, strict=False))
+    row["state"] = State(row["state"])
+    if row["answer_delivery"] is not None:
+        row["answer_delivery"] = Delivery(row["answer_delivery"])
+    return Row(**row)
 
 
 def read(operations: Sequence[str]) -> dict[str, Row]:
@@ -181,6 +182,17 @@ class Step:
     def write(self, sql: str, params: Sequence[Any]) -> None:
         """Write a row of another table in the same transaction."""
         self._writes.append((sql, params))
+
+    def tell(
+        self, kind: Kind, item: str, *, team: str = "", also: str = "", facts: Mapping[str, Any] | None = None
+    ) -> None:
+        """Have people told of it; the notice is written with the change or not at all."""
+        row = self.row
+        self.write(
+            *notices.row(
+                kind, item, now=self.now, operation=row.id, server=row.server_id, team=team, also=also, facts=facts
+            )
+        )
 
     def keep(self, exchanges: Sequence[Exchange]) -> None:
         """Keep what was seen on the wire as evidence of the steps that follow (L7)."""
@@ -300,11 +312,11 @@ class Step:
         }
 
     def flush(self) -> None:
-        """Write everything, in order. The operation's row comes last and so sees its journal."""
+        """Write everything, in order and in one journey. The operation's row comes last and so sees its journal."""
         self._write_row()
+        statements = ";\n".join(sql for sql, _ in self._writes)
         with connection.cursor() as cursor:
-            for sql, params in self._writes:
-                cursor.execute(sql, params)
+            cursor.execute(statements, [value for _, params in self._writes for value in params])
 
 
 Change = Callable[[Step], None]

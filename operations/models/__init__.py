@@ -3,8 +3,29 @@
 Only `ledger` writes these tables and only `ledger` and `queries` import them.
 """
 
+from operations.models.desk import (
+    Batch,
+    BatchKind,
+    BatchRow,
+    BatchStatus,
+    Incident,
+    IncidentItem,
+    LeftBy,
+    RowStatus,
+)
+from operations.models.lists import DefaultView, SavedView
+from operations.models.notices import Notice, NoticeDelivery, NoticeRoute
 from operations.models.operation import Due, Operation
 from operations.models.outcome import DeskClaim, EffectRecord, EffectStatus, Outbox, Receipt, VerdictProposal
+from operations.models.people import (
+    ApprovalPolicy,
+    AuditEvent,
+    AuditOutcome,
+    Team,
+    TeamMember,
+    TeamServer,
+    Vote,
+)
 from operations.models.profile import (
     AdapterRelease,
     Effect,
@@ -16,13 +37,22 @@ from operations.models.profile import (
 )
 from operations.models.record import Evidence, EvidencePayload, Journal, JournalKind, Permit, PermitKind
 from operations.models.rounds import Answer, HeardQuestion, Listener, Round, RoundStatus
-from operations.models.watch import AdminEvent, GateDay, LedgerCheck
+from operations.models.shadow import Divergence, Shadow
+from operations.models.watch import GateDay, LedgerCheck
 
 __all__ = [
     "AdapterRelease",
-    "AdminEvent",
     "Answer",
+    "ApprovalPolicy",
+    "AuditEvent",
+    "AuditOutcome",
+    "Batch",
+    "BatchKind",
+    "BatchRow",
+    "BatchStatus",
+    "DefaultView",
     "DeskClaim",
+    "Divergence",
     "Due",
     "Effect",
     "EffectRecord",
@@ -31,10 +61,16 @@ __all__ = [
     "EvidencePayload",
     "GateDay",
     "HeardQuestion",
+    "Incident",
+    "IncidentItem",
     "Journal",
     "JournalKind",
     "LedgerCheck",
+    "LeftBy",
     "Listener",
+    "Notice",
+    "NoticeDelivery",
+    "NoticeRoute",
     "Operation",
     "Outbox",
     "Permit",
@@ -44,8 +80,15 @@ __all__ = [
     "Round",
     "RoundStatus",
     "RoutingDecision",
+    "RowStatus",
+    "SavedView",
     "Server",
+    "Shadow",
+    "Team",
+    "TeamMember",
+    "TeamServer",
     "Tool",
     "ToolDescriptor",
     "VerdictProposal",
+    "Vote",
 ]

@@ -45,10 +45,11 @@ class Operation(models.Model):
     arguments = models.BinaryField()
     """One JSON object, UTF-8: the bytes that are sent, each time (X2)."""
 
-    server = models.ForeignKey(Server, on_delete=models.PROTECT)
-    tool = models.ForeignKey(Tool, on_delete=models.PROTECT)
-    descriptor = models.ForeignKey(ToolDescriptor, on_delete=models.PROTECT)
-    protocol = models.ForeignKey(ProtocolVersion, on_delete=models.PROTECT, db_column="protocol")
+    # The lists' own indexes below begin with these columns; one of each is enough.
+    server = models.ForeignKey(Server, on_delete=models.PROTECT, db_index=False)
+    tool = models.ForeignKey(Tool, on_delete=models.PROTECT, db_index=False)
+    descriptor = models.ForeignKey(ToolDescriptor, on_delete=models.PROTECT, db_index=False)
+    protocol = models.ForeignKey(ProtocolVersion, on_delete=models.PROTECT, db_column="protocol", db_index=False)
     release = models.TextField()
     """The adapter release the call was made under."""
     created_epoch = models.PositiveIntegerField()
@@ -119,10 +120,34 @@ class Operation(models.Model):
             models.Index(fields=["-created_at", "-id"], name="operation_newest"),
             models.Index(fields=["state", "-created_at", "-id"], name="operation_by_state"),
             models.Index(fields=["submission_key"], name="operation_by_key"),
+            # One index for each way to narrow a list, by state: see Note [One slice a state] in queries.operations.
+            models.Index(fields=["server", "state", "-created_at", "-id"], name="operation_by_server"),
+            models.Index(fields=["tool", "state", "-created_at", "-id"], name="operation_by_tool"),
+            models.Index(fields=["client", "state", "-created_at", "-id"], name="operation_by_client"),
+            models.Index(fields=["principal", "state", "-created_at", "-id"], name="operation_by_principal"),
+            models.Index(fields=["protocol", "state", "-created_at", "-id"], name="operation_by_protocol"),
+            models.Index(fields=["call_node"], name="operation_by_call_node"),
+            models.Index(MD5("task_id"), condition=Q(task_id__isnull=False), name="operation_by_task"),
             models.Index(
                 fields=["cancel_requested_at"],
                 condition=Q(cancel_requested_at__isnull=False),
                 name="operation_by_cancel",
+            ),
+            models.Index(
+                fields=["tool", "cancel_requested_at"],
+                condition=Q(cancel_requested_at__isnull=False),
+                name="operation_cancels_of_tool",
+            ),
+            # What stands before a person, oldest clock first.
+            models.Index(
+                fields=["entered_at", "id"],
+                condition=Q(state__in=["SUBMISSION_UNKNOWN", "NOT_FOUND_SAFE", "UNKNOWN"]),
+                name="operation_on_desk",
+            ),
+            models.Index(
+                fields=["entered_at", "id"],
+                condition=Q(cancel_stated=True) & ~Q(state__in=sorted(FINAL)),
+                name="operation_unconfirmed",
             ),
             models.Index(
                 fields=["protocol", "state"],
@@ -153,5 +178,7 @@ class Due(models.Model):
         db_table = "due"
         indexes = [
             models.Index(fields=["server", "due_at"], name="due_by_server"),
+            # Without it a claim would sort all that is due to find the few that are urgent.
+            models.Index(fields=["server", "due_at"], condition=Q(urgent=True), name="due_urgent"),
             models.Index(fields=["server"], condition=Q(trouble_since__isnull=False), name="due_in_trouble"),
         ]

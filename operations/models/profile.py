@@ -44,7 +44,7 @@ class AdapterRelease(models.Model):
             models.CheckConstraint(
                 condition=Q(mode=Mode.FULL, share=100)
                 | Q(mode=Mode.SHARE, share__gt=0, share__lt=100)
-                | Q(mode__in=[Mode.DRAINING, Mode.RETIRED], share=0),
+                | Q(mode__in=[Mode.SHADOW, Mode.DRAINING, Mode.RETIRED], share=0),
                 name="share_fits_mode",
             ),
         ]
@@ -77,6 +77,8 @@ class Server(models.Model):
     protocol = models.ForeignKey(ProtocolVersion, on_delete=models.PROTECT, db_column="protocol")
     credential_ref = models.TextField(blank=True, db_default="")
     """Name of the environment variable that holds the Authorization value; never the value."""
+    sealed_credential = models.BinaryField(null=True)
+    """The Authorization value itself, encrypted; the key is not in the database. None: there is none here."""
     allow_private = models.BooleanField(db_default=False)
     max_qps = models.FloatField(db_default=5)
     poll_floor_ms = models.PositiveIntegerField(db_default=1000)
@@ -99,8 +101,16 @@ class Server(models.Model):
     closed_reason = models.TextField(blank=True, db_default="")
     capabilities = models.JSONField(null=True)
     negotiated_at = models.DateTimeField(null=True)
+    contract_changed_at = models.DateTimeField(null=True)
+    """When it last declared or described something else than before; None: nothing is waiting for an admin (O5)."""
+    contract_changes = models.JSONField(default=list)
+    """List of {what, name, before, after}, oldest first, until an admin has looked at them."""
     next_slot_at = models.DateTimeField(null=True)
     """The next moment at which a request may leave for this server, over all workers (P2)."""
+    due_since = models.DateTimeField(null=True)
+    """Nothing of this server is due before it. See Note [A low-water mark]."""
+    swept_at = models.DateTimeField(null=True)
+    """When a claim last read from the very beginning, and set that mark anew."""
     paused_until = models.DateTimeField(null=True)
     pause_reason = models.TextField(blank=True, db_default="")
     slots_given = models.PositiveBigIntegerField(db_default=0)

@@ -42,6 +42,8 @@ class Round(models.Model):
     claimed_at = models.DateTimeField(null=True)
     looked_at = models.DateTimeField(null=True)
     """When an approver's opening of the page last brought a look forward (I1)."""
+    policy = models.JSONField(default=dict, db_default={})
+    """Who has to agree, as it stood when the round was opened; see `approval.Policy`."""
 
     class Meta:
         db_table = "input_round"

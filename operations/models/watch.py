@@ -1,26 +1,8 @@
-"""What admins did, and what the ledger was measured at."""
+"""What the ledger was measured at."""
 
 from __future__ import annotations
 
 from django.db import models
-
-
-class AdminEvent(models.Model):
-    """What an admin changed about how calls are run: who, what, why, before and after. Append-only (O5)."""
-
-    at = models.DateTimeField()
-    by = models.TextField()
-    what = models.TextField()
-    """A verb in capitals, such as `ROLLED_BACK`."""
-    target = models.TextField()
-    """Kind and name: `protocol:2025-11-25`, `server:reports`, `tool:reports/quarterly_report`."""
-    reason = models.TextField()
-    before = models.JSONField(default=dict)
-    after = models.JSONField(default=dict)
-
-    class Meta:
-        db_table = "admin_event"
-        indexes = [models.Index(fields=["target", "-id"], name="admin_event_of_target")]
 
 
 class LedgerCheck(models.Model):

@@ -15,7 +15,7 @@ from django.db import connection
 from django.db.models import Max
 
 from operations.machine import FINAL, State
-from operations.models import AdapterRelease, AdminEvent, ProtocolVersion, Server
+from operations.models import AdapterRelease, AuditEvent, ProtocolVersion, Server
 from operations.queries import PAGE
 from operations.rollout import Mode, Offer
 
@@ -277,5 +277,5 @@ def count_sending(name: str) -> int:
 
 def in_flight_at_rollback(name: str) -> int | None:
     """Return how many operations the last rollback of a version handed over; None before the first. 1 query."""
-    last = AdminEvent.objects.filter(target=f"protocol:{name}", what="ROLLED_BACK").order_by("-id").first()
+    last = AuditEvent.objects.filter(target=f"protocol:{name}", what="ROLLED_BACK", outcome="DONE").order_by("-id").first()
     return last.after.get("in_flight") if last else None

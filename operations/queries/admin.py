@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from operations.models import AdminEvent
+from operations.models import AuditEvent
 from operations.queries import PAGE
 
 
@@ -33,7 +33,7 @@ class Change:
 
 def changes_of(*targets: str, limit: int = PAGE) -> tuple[Change, ...]:
     """Return the newest changes of these targets, such as `server:reports`. 1 query."""
-    rows = AdminEvent.objects.filter(target__in=targets).order_by("-id")[:limit]
+    rows = AuditEvent.objects.filter(target__in=targets, outcome="DONE").order_by("-id")[:limit]
     return tuple(
         Change(
             at=row.at,

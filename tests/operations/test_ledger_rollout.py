@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from operations import ledger
 from operations.machine import Delivery, StaleStep, State
-from operations.models import AdapterRelease, AdminEvent, Operation, ProtocolVersion, Receipt, RoutingDecision
+from operations.models import AdapterRelease, AuditEvent, Operation, ProtocolVersion, Receipt, RoutingDecision
 from operations.queries import adapters
 from operations.rollout import Mode, bucket_of
 from tests.operations.room import EVERY_STATE, NOON, VERSION, result, together
@@ -152,7 +152,7 @@ def test_a_version_nobody_registered_is_not_rolled_back(room):
 def test_o5_who_why_before_and_after_are_kept_with_it(room):
     roll_back(in_flight=7)
 
-    event = AdminEvent.objects.filter(what="ROLLED_BACK").order_by("-id").first()
+    event = AuditEvent.objects.filter(what="ROLLED_BACK").order_by("-id").first()
     assert (event.by, event.target, event.reason) == (
         "person:adam",
         f"protocol:{VERSION}",
@@ -162,7 +162,7 @@ def test_o5_who_why_before_and_after_are_kept_with_it(room):
     assert adapters.in_flight_at_rollback(VERSION) == 7
 
 
-@pytest.mark.parametrize("table", ["admin_event", "routing_decision"])
+@pytest.mark.parametrize("table", ["audit_event", "routing_decision"])
 @pytest.mark.parametrize("sql", ["UPDATE {table} SET at = at", "DELETE FROM {table}"])
 def test_o2_o5_what_was_decided_is_never_rewritten(room, table, sql):
     room.submit()
