@@ -113,7 +113,7 @@ def register(server: NewServer, *, note: Note | None = None, moves: bool = False
         raise CannotRegister(f"{server.url!r}: {problem}")
     if server.max_qps <= 0:
         raise CannotRegister("a server that may be asked nothing cannot be looked after: max QPS must be above 0")
-    ledger.register_protocol(server.protocol, release=registry.releases(server.protocol)[-1])
+    ledger.register_protocol(server.protocol, release=registry.first_release(server.protocol))
     try:
         ledger.register_server(server, note=note, moves=moves)
     except ledger.ServerInUse as error:

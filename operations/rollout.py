@@ -25,6 +25,8 @@ LONG_S = 30
 class Mode(enum.StrEnum):
     """What a release of an adapter does for new calls. Looking after old ones never stops before RETIRED (O5)."""
 
+    SHADOW = "SHADOW"
+    """Takes no call. It looks at what the existing path does, so that the two can be compared (O1)."""
     SHARE = "SHARE"
     """Takes a share of the new long calls."""
     FULL = "FULL"
@@ -42,7 +44,7 @@ class Offer:
     release: str
     mode: Mode
     share: int
-    """Per cent; 100 for FULL, 0 for DRAINING and RETIRED."""
+    """Per cent; 100 for FULL, 0 where it takes no call."""
 
 
 class Path(enum.Enum):
@@ -77,7 +79,21 @@ def choose(offers: Sequence[Offer], *, bucket: int, expected_s: int) -> str | Pa
     for offer in reversed(creating):
         if offer.mode is Mode.FULL or (expected_s >= LONG_S and bucket < offer.share * BUCKETS // 100):
             return offer.release
-    return Path.KEEP_EXISTING if creating else Path.CLOSED
+    # Where everything is still on trial, no call was ever taken: the existing path is the only one there is.
+    only_trials = bool(offers) and all(offer.mode is Mode.SHADOW for offer in offers)
+    return Path.KEEP_EXISTING if creating or only_trials else Path.CLOSED
+
+
+def on_trial(offers: Sequence[Offer]) -> str | None:
+    """Return the release that watches what an existing path does; None: there is nothing to try out (O1).
+
+    The newest on trial; without one, the newest that has only a share yet: it goes on being compared.
+    """
+    for mode in (Mode.SHADOW, Mode.SHARE):
+        found = [offer.release for offer in offers if offer.mode is mode]
+        if found:
+            return found[-1]
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +116,7 @@ def hand_over(offers: Sequence[Offer], *, looks_after: str, known: Sequence[str]
     creating = [offer.release for offer in offers if offer.mode in {Mode.SHARE, Mode.FULL}]
     stops = creating[-1] if creating else looks_after
     before = order[: order.index(stops)] if stops in order else order
-    able = [offer.release for offer in offers if offer.release in before and offer.mode is not Mode.RETIRED]
+    never = {Mode.RETIRED, Mode.SHADOW}  # over, or never trusted with a call
+    able = [offer.release for offer in offers if offer.release in before and offer.mode not in never]
     able = [release for release in able if release in known]
     return Handover(stops=stops, takes_over=able[-1] if able else stops)

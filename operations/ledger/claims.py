@@ -138,7 +138,7 @@ def _lease(server: str, count: int, now: datetime) -> dict[str, tuple[datetime, 
 
 
 _DECLARED = "(s.capabilities->>'{name}')::boolean"
-_PROFILE = {name: f"s.{name}" for name in ServerProfile.__dataclass_fields__} | {
+PROFILE = {name: f"s.{name}" for name in ServerProfile.__dataclass_fields__} | {
     "lookup_disproved": "s.lookup_disproved <> ''",
     **{name: _DECLARED.format(name=name) for name in ("creates_tasks", "cancels_tasks", "lists_tasks")},
 }
@@ -154,7 +154,7 @@ _CALL = {
     "arguments": "o.arguments",
     "poll_ms": "o.poll_ms",
 }
-_LOAD = f"""SELECT o.id::text, {", ".join([*_CALL.values(), *_PROFILE.values()])}
+_LOAD = f"""SELECT o.id::text, {", ".join([*_CALL.values(), *PROFILE.values()])}
     FROM operation o JOIN protocol_version p ON p.version = o.protocol
     JOIN server s ON s.slug = o.server_id JOIN tool t ON t.id = o.tool_id
     JOIN tool_descriptor td ON td.id = o.descriptor_id WHERE o.id = ANY(%s::uuid[])"""
@@ -173,7 +173,7 @@ def _work(row: Row, lease_until: datetime, misses: int, found: Sequence[Any]) ->
     call = dict(zip(_CALL, found, strict=False))
     call["arguments"] = bytes(call["arguments"])
     call["input_schema"] = json.loads(call["input_schema"])
-    profile = ServerProfile(**dict(zip(_PROFILE, found[len(_CALL) :], strict=True)))
+    profile = ServerProfile(**dict(zip(PROFILE, found[len(_CALL) :], strict=True)))
     return Work(row=row, ticket=ticket_of(row), server=profile, misses=misses, lease_until=lease_until, **call)
 
 

@@ -49,6 +49,18 @@ class Retired(LedgerError):
     """This release is over. A new release takes its place; the old one does not come back."""
 
 
+class TakesCalls(LedgerError):
+    """The release takes calls already: a trial is for one that takes none (O1)."""
+
+
+class DivergenceOpen(LedgerError):
+    """The release and the existing path differed, and nobody has explained it yet: its share does not rise (O1)."""
+
+    def __init__(self, open_: int) -> None:
+        super().__init__(f"{open_} divergences are open")
+        self.open = open_
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolledBack:
     """What a rollback came to."""
@@ -98,23 +110,58 @@ def set_share(version: str, release: str, *, share: int, note: Note) -> None:
     """Give a release a share of the new calls, in per cent; a release the ledger does not know yet comes in.
 
     0 lets it drain. No share moves an operation, and none brings an old epoch back (O2, O3).
-    Raises NoSuchVersion, Retired, and ValueError outside 0 to 100.
+    Raises NoSuchVersion, Retired, DivergenceOpen where it would rise, and ValueError outside 0 to 100.
     """
     mode = rollout.mode_of(share)
-    with transaction.atomic(durable=True), connection.cursor() as cursor:
+    with transaction.atomic(durable=True):
         _locked(version)
-        before = {offer.release: offer for offer in offers_of(version)}.get(release)
-        if before is not None and before.mode is Mode.RETIRED:
-            raise Retired(f"{version} {release} is retired")
+        before = _release(version, release)
+        if share > (before.share if before else 0) and (open_ := _open_divergences(version, release)):
+            raise DivergenceOpen(open_)
+        _enter(version, release, mode, share=share, before=before, note=note, what="SHARE_SET")
+
+
+def put_on_trial(version: str, release: str, *, note: Note) -> None:
+    """Let a release that takes no calls watch what existing paths do (O1); one the ledger does not know yet comes in.
+
+    Raises NoSuchVersion, Retired, and TakesCalls.
+    """
+    with transaction.atomic(durable=True):
+        _locked(version)
+        before = _release(version, release)
+        if before is not None and before.mode in {Mode.SHARE, Mode.FULL}:
+            raise TakesCalls(f"{version} {release} takes calls")
+        _enter(version, release, Mode.SHADOW, share=0, before=before, note=note, what="PUT_ON_TRIAL")
+
+
+def _release(version: str, release: str) -> Offer | None:
+    """Return a release as it stands; None where the ledger does not know it. Raises Retired."""
+    found = {offer.release: offer for offer in offers_of(version)}.get(release)
+    if found is not None and found.mode is Mode.RETIRED:
+        raise Retired(f"{version} {release} is retired")
+    return found
+
+
+def _enter(version: str, release: str, mode: Mode, *, share: int, before: Offer | None, note: Note, what: str) -> None:
+    with connection.cursor() as cursor:
         cursor.execute(
             """INSERT INTO adapter_release (protocol, release, mode, share, since) VALUES (%s, %s, %s, %s, %s)
             ON CONFLICT (protocol, release) DO UPDATE SET mode = EXCLUDED.mode, share = EXCLUDED.share,
                 since = EXCLUDED.since""",
             [version, release, mode, share, note.now],
         )
-        was = {"mode": before.mode.value, "share": before.share} if before else {}
-        after = {"mode": mode.value, "share": share}
-        admin.record(note, "SHARE_SET", f"release:{version}/{release}", before=was, after=after)
+    was = {"mode": before.mode.value, "share": before.share} if before else {}
+    after = {"mode": mode.value, "share": share}
+    admin.record(note, what, f"release:{version}/{release}", before=was, after=after)
+
+
+def _open_divergences(version: str, release: str) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM divergence WHERE protocol = %s AND release = %s AND closed_at IS NULL",
+            [version, release],
+        )
+        return int(cursor.fetchone()[0])
 
 
 def retire(version: str, *, note: Note) -> None:

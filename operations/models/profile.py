@@ -103,7 +103,7 @@ class Server(models.Model):
     negotiated_at = models.DateTimeField(null=True)
     contract_changed_at = models.DateTimeField(null=True)
     """When it last declared or described something else than before; None: nothing is waiting for an admin (O5)."""
-    contract_changes = models.JSONField(default=list)
+    contract_changes = models.JSONField(default=list, db_default=[])
     """List of {what, name, before, after}, oldest first, until an admin has looked at them."""
     next_slot_at = models.DateTimeField(null=True)
     """The next moment at which a request may leave for this server, over all workers (P2)."""
