@@ -146,18 +146,23 @@ def test_submit_follows_a_call_until_its_receipt():
     command = ("submit", "reports", "report", '{"quarter": "Q3"}', "--wait", "--key", "k1")
     following = threading.Thread(target=_called, args=command, kwargs={"stdout": out})
     following.start()
-    deadline = time.monotonic() + 10
-    while (call := calls.call_by("shell", submission_key="k1")) is None and time.monotonic() < deadline:
-        time.sleep(0.05)
+    call = _soon(lambda: calls.call_by("shell", submission_key="k1"))
 
     world.working(call.id)
-    time.sleep(0.8)
+    _soon(lambda: "WORKING" in out.getvalue())
     world.finished(call.id)
 
-    following.join(10)
+    following.join(60)
     assert "WORKING (the server says working)" in out.getvalue()
     assert re.search(r"^SUCCESS, receipt [0-9a-f-]{36}$", out.getvalue(), re.MULTILINE)
     assert out.getvalue().rstrip().endswith(world.RESULT.decode())
+
+
+def _soon(holds):
+    deadline = time.monotonic() + 60
+    while not (found := holds()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
 
 
 def _called(*command, **options):
