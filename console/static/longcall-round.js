@@ -34,10 +34,17 @@
     announce(note.dataset.restored);
   }
   let waiting = 0;
+  const keep = () => {
+    clearTimeout(waiting);
+    waiting = 0;
+    if (store.write(collect())) announce(note.dataset.kept);
+  };
   form.addEventListener("input", () => {
     clearTimeout(waiting);
-    waiting = setTimeout(() => { if (store.write(collect())) announce(note.dataset.kept); }, 400);
+    waiting = setTimeout(keep, 400);
   });
+  // A reload, a login or a link may come sooner than that.
+  window.addEventListener("pagehide", () => { if (waiting) keep(); });
 
   // ---- the round closed while somebody was typing: the draft stays, the buttons go ----
   const react = () => {

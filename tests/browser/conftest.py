@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,11 +21,16 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 from console.ground.home import PROJECT
+from tests.ports import free_port
 
-START_SECONDS = 120
-STOP_SECONDS = 30
+# How long to wait for what must come: only a test that fails ever waits that long.
+START_SECONDS = 180
+STOP_SECONDS = 60
+PATIENCE = 60_000  # milliseconds
+expect.set_options(timeout=PATIENCE)
 # Chromium reports every answer of 400 and more as an error of the page. A conflict is an answer, not an error.
 ANSWERS = re.compile(r"Failed to load resource: the server responded with a status of (409|422|403)")
 
@@ -58,7 +62,11 @@ class Product:
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self._wait()
+        try:
+            self._wait()
+        except BaseException:
+            self.end()
+            raise
         self.people = {who["username"]: who["password"] for who in json.loads((home / "people.json").read_text())}
         self.token = self.manage("issue_token", "browser-tests").strip()
 
@@ -120,15 +128,16 @@ class Product:
             assert time.monotonic() < deadline, told
             time.sleep(0.5)
 
-    def reached(self, operation, state, *, seconds=90):
-        """Wait until an operation is in a state; return it as the API tells it."""
+    def reached(self, operation, *states, seconds=180):
+        """Wait until an operation is in one of the states; return it as the API tells it."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            _status, told = self.api(f"operations/{operation}")
-            if told["state"] == state:
+            status, told = self.api(f"operations/{operation}")
+            # While a test keeps the database away, the API says so.
+            if status == 200 and told["state"] in states:
                 return told
             time.sleep(0.5)
-        raise AssertionError(f"{operation} is in {told['state']}, not in {state}")
+        raise AssertionError(f"{operation} is in {told}, not in {states}")
 
     def end(self):
         """Stop everything, as Ctrl-C would."""
@@ -153,11 +162,6 @@ def surroundings(home):
     return {name: value for name, value in os.environ.items() if name not in ours} | {"LONGCALL_HOME": str(home)}
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
 @pytest.fixture(scope="session")
 def product():
     """Start the product in a folder of its own, and stop it."""
@@ -176,6 +180,7 @@ def visit(browser, product):
 
     def open_for(name, path="/", *, may_complain=False, **how):
         context = browser.new_context(base_url=product.url, **how)
+        context.set_default_timeout(PATIENCE)
         contexts.append(context)
         page = context.new_page()
         if not may_complain:

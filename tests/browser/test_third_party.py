@@ -6,7 +6,6 @@ import pytest
 from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.verified, pytest.mark.xdist_group("product")]
-SOON = 40_000  # milliseconds
 
 
 def acknowledged(product, receipt):
@@ -28,11 +27,11 @@ def test_a_research_query_of_the_reference_server(product, visit, everything_ser
     ada = visit("ada", "/approvals/")
 
     asked = ada.locator(f"#open-{operation}-1")
-    expect(asked).to_be_visible(timeout=SOON)
+    expect(asked).to_be_visible()
     asked.click()
     ada.locator("main form input[type=radio]").first.check()
     ada.get_by_role("button", name="Submit").click()
-    expect(ada.locator("#round-state")).to_contain_text("delivered and confirmed", timeout=SOON)
+    expect(ada.locator("#round-state")).to_contain_text("delivered and confirmed")
 
     product.reached(operation, "ACCEPTED")
     _status, receipt = product.api(f"operations/{operation}/receipt")
@@ -49,11 +48,11 @@ def test_two_rounds_of_the_official_python_server(product, visit, mcp_130_server
 
     for number in (1, 2):
         asked = ada.locator(f"#open-{operation}-{number}")
-        expect(asked).to_be_visible(timeout=SOON)
+        expect(asked).to_be_visible()
         asked.click()
         ada.get_by_role("radio", name="Yes").check()
         ada.get_by_role("button", name="Submit").click()
-        expect(ada.locator("#round-state")).to_contain_text("delivered and confirmed", timeout=SOON)
+        expect(ada.locator("#round-state")).to_contain_text("delivered and confirmed")
         ada.goto("/approvals/")
 
     product.reached(operation, "ACCEPTED")
