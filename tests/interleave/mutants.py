@@ -11,7 +11,7 @@ from unittest import mock
 
 from adapters.contract import Ended, Lookup, ProtocolStatus, ToolResult
 from adapters.simulator.scenario import CancelStyle
-from operations import driver, ledger, machine, plan
+from operations import deeds, ledger, machine, plan
 from operations.ledger import acceptance, cancel, claims, looks, rounds, step, submission
 from operations.machine import FINAL, State
 from operations.plan import Deed
@@ -55,9 +55,9 @@ _real_give = submission.give
 _real_press = cancel._press
 _real_observe = looks.observe
 _real_absent = looks._absent
-_real_find = driver._Drive._find
+_real_find = deeds.Drive._find
 _real_journal = step.Step._journal
-_real_call = driver._Drive._call
+_real_call = deeds.Drive._call
 _real_permit_answer = ledger.permit_answer
 _real_close = rounds.close
 
@@ -174,7 +174,7 @@ MUTANTS = {
         wants=lambda plan: _cancels(plan) and plan.works_on,
     ),
     "a new key for every send": Mutant(
-        "L4", "the submission key changes", ((driver._Drive, "_call", _new_key),), wants=_submits
+        "L4", "the submission key changes", ((deeds.Drive, "_call", _new_key),), wants=_submits
     ),
     "sent again without proof": Mutant(
         "A5",
@@ -192,7 +192,7 @@ MUTANTS = {
     "no quarantine": Mutant(
         "X2",
         "an early absence is proof",
-        ((driver._Drive, "_DEEDS", {**driver._Drive._DEEDS, Deed.FIND: _find_without_quarantine}),),
+        ((deeds.Drive, "_DEEDS", {**deeds.Drive._DEEDS, Deed.FIND: _find_without_quarantine}),),
         wants=lambda plan: _submits(plan) and plan.lookup in {Lookup.LIST_BY_KEY, Lookup.SESSION_LIST},
         script=(("tools/call", "request hangs, then acts"),),
     ),
@@ -249,7 +249,7 @@ MUTANTS = {
     "any acknowledgement ends a cancel": Mutant(
         "C5",
         "a cooperative cancel counts as won",
-        ((driver._Drive, "_is_terminal", lambda *_a: True),),
+        ((deeds.Drive, "_is_terminal", lambda *_a: True),),
         wants=lambda plan: _cancels(plan) and plan.style == "later" and plan.cancel is CancelStyle.IGNORES,
     ),
     "a cancel after the end": Mutant(
