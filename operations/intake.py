@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeVar
 from uuid import UUID
 
 from adapters import strictjson
 from adapters.contract import Json
 from adapters.strictjson import BadJson, Member
-from operations.ledger import NewCall
+from operations.comparison import OUTCOMES, Told
+from operations.ledger import NewCall, NewShadow
+from operations.machine import Outcome
 
 T = TypeVar("T")
 
@@ -24,6 +27,7 @@ LONGEST_NAME = 200
 LONGEST_REASON = 2_000
 LONGEST_BUDGET_S = 7 * 24 * 3600
 MOST_RECEIPTS = 500
+MOST_LOOKS = 1_000_000
 
 __all__ = [
     "MAX_BYTES",
@@ -35,6 +39,8 @@ __all__ = [
     "read_call",
     "read_cancel",
     "read_receipts",
+    "read_shadow",
+    "read_told",
 ]
 
 
@@ -106,6 +112,31 @@ def read_receipts(raw: bytes) -> tuple[str, ...]:
     return receipts
 
 
+def read_shadow(raw: bytes, *, client: str) -> NewShadow:
+    """Read which call an existing path made (O1). Raises BadJson and BadBody."""
+    body = _Body(raw, required=("call_node", "server", "tool", "task_id"))
+    body.optional("session")
+    call = {name: body.name(name) for name in ("call_node", "server", "tool")}
+    task_id = body.name("task_id", longest=LONGEST_REASON)
+    session = body.name("session", longest=LONGEST_REASON) or None
+    body.check()
+    return NewShadow(client=client, task_id=task_id, session=session, **call)
+
+
+def read_told(raw: bytes) -> Told:
+    """Read how the call of an existing path ended (O1). Raises BadJson and BadBody."""
+    body = _Body(raw, required=("outcome", "ended_at"))
+    body.optional("looks", "result")
+    outcome = body.word("outcome", OUTCOMES)
+    ended_at = body.moment("ended_at")
+    looks = body.whole("looks", least=0, most=MOST_LOOKS)
+    result_digest = body.digest("result")
+    body.check()
+    assert outcome is not None  # noqa: S101 - check() has refused a body without them
+    assert ended_at is not None  # noqa: S101
+    return Told(outcome=Outcome(outcome), ended_at=ended_at, looks=looks, result_digest=result_digest)
+
+
 class _Body:
     """Collects what is wrong instead of stopping at the first: a caller repairs all of it at once."""
 
@@ -136,6 +167,31 @@ class _Body:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             return self._wrong(name, f"must be a whole number from {least} to {most}", None)
         return value
+
+    def word(self, name: str, words: tuple[str, ...]) -> str | None:
+        member = self._members.get(name)
+        if member is None:
+            return None
+        if member.value not in words:
+            return self._wrong(name, f"must be one of {', '.join(words)}", None)
+        return str(member.value)
+
+    def moment(self, name: str) -> datetime | None:
+        member = self._members.get(name)
+        if member is None:
+            return None
+        try:
+            found = datetime.fromisoformat(member.value if isinstance(member.value, str) else "")
+        except ValueError:
+            found = None
+        if found is None or found.tzinfo is None:
+            return self._wrong(name, "must be a date-time with its zone, such as 2026-11-29T12:00:00Z", None)
+        return found
+
+    def digest(self, name: str) -> str | None:
+        """Digest the canonical form of a value: two readers of one result may have been given other blanks."""
+        member = self._members.get(name)
+        return None if member is None else strictjson.digest_of(member.value)
 
     def object_bytes(self, name: str) -> bytes:
         member = self._members.get(name)

@@ -8,7 +8,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from console.api.door import LONGEST_WAIT_S
 from console.api.problem import MEDIA_TYPE, PROBLEMS, TYPES
-from operations.intake import LONGEST_BUDGET_S, LONGEST_NAME, LONGEST_REASON, MAX_BYTES, MOST_RECEIPTS
+from operations.comparison import OUTCOMES, Difference, ShadowState
+from operations.intake import LONGEST_BUDGET_S, LONGEST_NAME, LONGEST_REASON, MAX_BYTES, MOST_LOOKS, MOST_RECEIPTS
 from operations.ledger import Press
 from operations.machine import Outcome, State
 
@@ -175,6 +176,54 @@ _PROBLEM = _object(
     }
 )
 
+_LONG_NAME: Doc = _NAME | {"maxLength": LONGEST_REASON}
+
+_NEW_SHADOW = _object(
+    {
+        "call_node": _NAME | {"description": "The step of your workflow whose existing path made the call."},
+        "server": _NAME,
+        "tool": _NAME | {"description": "Only a tool that is registered as free of side effects."},
+        "task_id": _LONG_NAME | {"description": "What the server called the work."},
+        "session": _LONG_NAME | {"description": "The session that it lives in, where the protocol has one."},
+    },
+    required=("call_node", "server", "tool", "task_id"),
+) | {"additionalProperties": False}
+
+_TOLD = _object(
+    {
+        "outcome": {"enum": [outcome.value for outcome in OUTCOMES]},
+        "ended_at": _MOMENT | {"description": "When your path saw the end."},
+        "looks": {
+            "type": ["integer", "null"],
+            "minimum": 0,
+            "maximum": MOST_LOOKS,
+            "description": "How often it asked; left out, the number of looks is not compared.",
+        },
+        "result": {"description": "The result value it was given; left out, results are not compared. Not stored."},
+    },
+    required=("outcome", "ended_at"),
+) | {"additionalProperties": False}
+
+_SHADOW = _object(
+    {
+        "id": _UUID,
+        "state": {"enum": [state.value for state in ShadowState], "description": "No state of an operation."},
+        "why": _MAYBE_TEXT | {"description": "Why there is nothing to compare."},
+        "call_node": _NAME,
+        "server": _NAME,
+        "tool": _NAME,
+        "task_id": _LONG_NAME,
+        "adapter_release": {"type": "string", "description": "The release on trial that looks."},
+        "registered_at": _MOMENT,
+        "ends_at": _MOMENT | {"description": "A call that is not reported by then is not compared."},
+        "reported_at": _MAYBE_MOMENT,
+        "differences": {"type": "array", "items": {"enum": [kind.value for kind in Difference]}},
+        "fall_back_allowed": {"const": True, "description": "Your existing path does the work and goes on."},
+        "links": _object({"self": _URI, "outcome": _URI}),
+    },
+    description="A call that your existing path does, watched by a release on trial. It never acts.",
+)
+
 _SCHEMAS: Doc = {
     "Call": _CALL,
     "Operation": _OPERATION,
@@ -208,6 +257,9 @@ _SCHEMAS: Doc = {
     "Acknowledged": _object(
         {"acknowledged": {"type": "array", "items": _UUID}, "unknown": {"type": "array", "items": _UUID}}
     ),
+    "NewShadow": _NEW_SHADOW,
+    "Told": _TOLD,
+    "Shadow": _SHADOW,
     "Problem": _PROBLEM,
 }
 
@@ -241,6 +293,7 @@ _WAIT = _query(
     "Hold the answer until something has changed, for up to that many seconds.",
     {"type": "integer", "minimum": 0, "maximum": LONGEST_WAIT_S, "default": 0},
 )
+_SHADOW_ID: Doc = {"name": "shadow", "in": "path", "required": True, "schema": _UUID}
 _BODY_REFUSALS = ("not-json", "not-json-type", "too-big", "bad-body")
 
 _PATHS: Doc = {
@@ -347,6 +400,42 @@ _PATHS: Doc = {
             "responses": {
                 "200": _answers("What is yours, and what is not known.", "Acknowledged"),
                 **_refusals(*_BODY_REFUSALS),
+            },
+        }
+    },
+    "/api/v1/shadows": {
+        "post": {
+            "operationId": "registerShadow",
+            "summary": "Let a release on trial watch a call that your existing path has made. Nothing is ever sent "
+            "but looks; your path goes on as it is.",
+            "security": [{"token": ["submit"]}],
+            "requestBody": _takes("NewShadow"),
+            "responses": {
+                "201": _answers("Watched from now on.", "Shadow"),
+                "200": _answers("Watched before: the same shadow.", "Shadow"),
+                **_refusals(*_BODY_REFUSALS, "no-such-tool", "tool-has-effects", "nothing-on-trial", "shadow-clash"),
+            },
+        }
+    },
+    "/api/v1/shadows/{shadow}": {
+        "get": {
+            "operationId": "showShadow",
+            "summary": "See how a shadow stands.",
+            "security": [{"token": ["read"]}],
+            "parameters": [_SHADOW_ID],
+            "responses": {"200": _answers("The shadow.", "Shadow"), **_refusals("not-found")},
+        }
+    },
+    "/api/v1/shadows/{shadow}/outcome": {
+        "post": {
+            "operationId": "reportOutcome",
+            "summary": "Say how the call of your existing path ended. The same report again is harmless.",
+            "security": [{"token": ["submit"]}],
+            "parameters": [_SHADOW_ID],
+            "requestBody": _takes("Told"),
+            "responses": {
+                "200": _answers("Kept; the two are compared soon.", "Shadow"),
+                **_refusals(*_BODY_REFUSALS, "not-found", "shadow-clash"),
             },
         }
     },

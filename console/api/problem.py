@@ -111,6 +111,21 @@ PROBLEMS: Mapping[str, Kind] = MappingProxyType(
             title="New calls are stopped here",
             advice="Wait until an admin opens submits again. Do not fall back to calling the tool and timing out.",
         ),
+        "tool-has-effects": Kind(
+            status=409,
+            title="Only calls of tools without side effects may be watched",
+            advice="Go on with your existing path. An admin can register the tool as free of side effects, if it is.",
+        ),
+        "nothing-on-trial": Kind(
+            status=409,
+            title="No release is on trial, so nobody would look",
+            advice="Go on with your existing path. There is nothing to register before an admin puts one on trial.",
+        ),
+        "shadow-clash": Kind(
+            status=409,
+            title="The call node, its task or its report already stands for something else",
+            advice="Go on with your existing path, and compare what you sent with what the detail says.",
+        ),
         "unexpected": Kind(
             status=500,
             title="Something broke on our side",

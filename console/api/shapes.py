@@ -7,6 +7,7 @@ from typing import Any
 
 from console.api.door import Ask
 from operations.queries.api import CallView, ReceiptHead, ReceiptView
+from operations.queries.shadows import ShadowView
 
 
 def operation(ask: Ask, call: CallView) -> dict[str, Any]:
@@ -51,6 +52,26 @@ def operation(ask: Ask, call: CallView) -> dict[str, Any]:
             "page": ask.page(call.id),
             "cancel": ask.link("cancel", operation=call.id),
         },
+    }
+
+
+def shadow(found: ShadowView, *, link: str) -> dict[str, Any]:
+    """Write a shadow out: how it stands, and no more. What it saw is for the people who decide about the release."""
+    return {
+        "id": found.id,
+        "state": found.state.value,
+        "why": found.why or None,
+        "call_node": found.call_node,
+        "server": found.server,
+        "tool": found.tool,
+        "task_id": found.task_id,
+        "adapter_release": found.release,
+        "registered_at": _moment(found.registered_at),
+        "ends_at": _moment(found.ends_at),
+        "reported_at": _moment(found.told_at),
+        "differences": [one.value for one in found.differences],
+        "fall_back_allowed": True,
+        "links": {"self": link, "outcome": f"{link}/outcome"},
     }
 
 

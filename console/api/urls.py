@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import path
 from django.views.decorators.csrf import csrf_exempt
 
-from console.api import openapi, operations, outbox, problem
+from console.api import openapi, operations, outbox, problem, shadows
 
 app_name = "api"
 
@@ -25,6 +25,9 @@ urlpatterns = [
     path("operations/<uuid:operation>/cancel", operations.cancel, name="cancel"),
     path("outbox", outbox.pull, name="outbox"),
     path("outbox/acknowledge", outbox.acknowledge, name="acknowledge"),
+    path("shadows", shadows.shadows, name="shadows"),
+    path("shadows/<uuid:shadow>", shadows.shadow, name="shadow"),
+    path("shadows/<uuid:shadow>/outcome", shadows.outcome, name="shadow_outcome"),
     path("openapi.json", openapi.show, name="openapi"),
     path("problems/<slug:name>", problem.describe, name="problem"),
     path("<path:rest>", nowhere, name="nowhere"),

@@ -1,5 +1,7 @@
 """GET /api/v1/openapi.json: the document says what the API does."""
 
+import re
+
 import jsonschema
 import pytest
 from django.urls import get_resolver
@@ -17,7 +19,7 @@ def _routes():
 
 def test_every_route_and_method_is_in_the_document_and_the_other_way_round():
     served = {
-        ("/api/v1/" + str(route.pattern).replace("<uuid:operation>", "{operation}"), method.lower()): made.scope.value
+        ("/api/v1/" + re.sub("<uuid:(.*?)>", r"{\1}", str(route.pattern)), method.lower()): made.scope.value
         for route in _routes()
         for method, made in route.callback.methods.items()
     }
@@ -92,6 +94,20 @@ def test_real_answers_are_as_documented(node):
     fits(node.get("outbox"), "/api/v1/outbox", "get")
     receipt = node.get("outbox").json()["items"][0]["receipt"]
     fits(node.post("outbox/acknowledge", {"receipts": [receipt]}), "/api/v1/outbox/acknowledge", "post")
+
+
+def test_the_answers_about_a_shadow_are_as_documented(node):
+    """A call that an existing path made, from its registration to the comparison that it waits for."""
+    at = "/api/v1/shadows"
+    fits(node.post("shadows", world.EXISTING), at, "post")
+    world.put_on_trial()
+    fits(node.post("shadows", world.EXISTING), at, "post")
+    shadow = node.post("shadows", world.EXISTING).json()["id"]
+    fits(node.get(f"shadows/{shadow}"), at + "/{shadow}", "get")
+    told = {"outcome": "SUCCESS", "ended_at": "2026-11-29T12:00:00Z", "looks": 4, "result": {"content": []}}
+    fits(node.post(f"shadows/{shadow}/outcome", told), at + "/{shadow}/outcome", "post")
+    fits(node.post(f"shadows/{shadow}/outcome", told | {"looks": 5}), at + "/{shadow}/outcome", "post")
+    fits(node.post(f"shadows/{shadow}/outcome", {"outcome": "LOST"}), at + "/{shadow}/outcome", "post")
 
 
 def test_the_documented_call_is_taken(node):

@@ -50,6 +50,23 @@ def register_server(*, slug="reports", cancels=True):
     return capabilities
 
 
+EXISTING = {"call_node": "invoice-8/report", "server": "reports", "tool": "report", "task_id": "t-8"}
+"""A call that the existing path of a call node has made."""
+
+
+def put_on_trial(*, effect="NONE"):
+    """Put a release on trial, and say of the tool `report` what it may do outside."""
+    note = ledger.Note(by="person:adam", reason="a try", now=timezone.now())
+    ledger.set_policy("reports", "report", ledger.ToolPolicy(effect=effect))
+    ledger.put_on_trial(PROTOCOL, "r2", note=note)
+
+
+def end_trial():
+    """Take the release off its trial again."""
+    note = ledger.Note(by="person:adam", reason="enough", now=timezone.now())
+    ledger.set_share(PROTOCOL, "r2", share=0, note=note)
+
+
 def _tool(name, schema):
     described = {"name": name, "inputSchema": schema}
     return ToolDescriptor(
