@@ -3,19 +3,24 @@
 One process has one loop, one set of connections and one pool of database threads, and keeps them:
 a loop or a client for each task costs more than the looks themselves. A slice runs inside a Celery
 task; Celery supervises and distributes, the ledger says what is due.
+
+Note [Turns]
+A journey to the database costs the same for one row as for a hundred. So the drives that end within
+a moment are written together, and the same journey claims as many as there are hands free.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -26,24 +31,50 @@ from adapters.contract import Endpoint, Wire
 from adapters.http import Connections
 from operations import ledger
 from operations.driver import Driver
-from operations.ledger import Work
+from operations.ledger import ShadowWork, Unchanged, Work
 from operations.sending import Gate
+from operations.shadowing import Shadowing
 from operations.streams import Streams
 
 T = TypeVar("T")
 
 DB_THREADS = 4
-IN_FLIGHT = 50
-"""Drives at once in one process."""
-PER_SERVER = 16
-"""Of these, for one server: one that hangs must not hold up the others."""
-IDLE_S = 0.2
-"""How long to rest when nothing is due."""
+IN_FLIGHT = 200
+"""Drives at once in one process. How many of them one server may have: see `ledger.Hands`."""
+IDLE_S = 0.1
+"""How long to rest when nothing is under way."""
+GATHER_S = 0.02
+"""How long to let drives end before the next turn. See Note [Turns]."""
+ENOUGH = 50
+"""So many that have ended are worth a turn at once."""
+HAND_OVER_S = 1.2
+"""How long a slice waits for the one before it: a little longer than the schedule's beat."""
+SHADOWS_S = 1.0
+"""How often a process asks for shadows: they come after everything that decides something (O1)."""
 
 
 def utcnow() -> datetime:
-    """The one clock of the engine."""
+    """The clock of this machine."""
     return datetime.now(UTC)
+
+
+class SharedClock:
+    """The database's clock, read now and then.
+
+    Send moments mean the same to every worker only if all read one clock (P2). Between two readings
+    the time goes on by this machine's monotonic clock: a wall clock that jumps changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self.set(utcnow(), time.monotonic())
+
+    def set(self, reading: datetime, at: float) -> None:
+        """It was `reading` when the monotonic clock stood at `at`."""
+        self._reading, self._at = reading, at
+
+    def __call__(self) -> datetime:
+        """Return the time."""
+        return self._reading + timedelta(seconds=time.monotonic() - self._at)
 
 
 class Engine:
@@ -52,30 +83,43 @@ class Engine:
     def __init__(self) -> None:
         self._one_slice = threading.Lock()
         self._stopping = False
-        self._under_way: dict[asyncio.Task[None], str] = {}
+        self._under_way: dict[asyncio.Task[Unchanged | None], str] = {}
+        self._held: Counter[str] = Counter()
+        self._still: list[Unchanged] = []
+        self._worth_a_turn = asyncio.Event()
         self._threads = ThreadPoolExecutor(DB_THREADS, thread_name_prefix="ledger")
         self._all_threads = threading.Barrier(DB_THREADS)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="drive", daemon=True)
         self._thread.start()
+        self._clock = SharedClock()
         self._connections = Connections()
-        self._streams = Streams(adapter_for=registry.adapter, wire_for=self._wire_for, run=self._run, clock=utcnow)
+        self._streams = Streams(adapter_for=registry.adapter, wire_for=self._wire_for, run=self._run, clock=self._clock)
         self._driver = Driver(
             adapter_for=registry.adapter,
             wire_for=self._wire_for,
             run=self._run,
-            clock=utcnow,
+            clock=self._clock,
             chance=random.Random(),  # noqa: S311 - jitter is no secret
             listen=self._streams.hold,
         )
+        self._shadowing = Shadowing(
+            adapter_for=registry.adapter,
+            wire_for=self._wire_for,
+            run=self._run,
+            clock=self._clock,
+            chance=random.Random(),  # noqa: S311 - jitter is no secret
+        )
+        self._shadows_at = 0.0
 
-    def slice(self, seconds: float) -> int:
-        """Drive what is due for some seconds; return how many drives were made.
+    def slice(self, seconds: float) -> bool:
+        """Drive what is due for some seconds; return whether more was due than these hands could take.
 
-        Two slices at once in one process would only share the same loop: the second returns at once.
+        One slice at a time: a second one waits a moment, to follow the first without a gap, and then
+        gives up.
         """
-        if self._stopping or not self._one_slice.acquire(blocking=False):
-            return 0
+        if self._stopping or not self._one_slice.acquire(timeout=HAND_OVER_S):
+            return False
         try:
             return asyncio.run_coroutine_threadsafe(self._drive_for(seconds), self._loop).result()
         finally:
@@ -102,45 +146,85 @@ class Engine:
             for drive in late:
                 drive.cancel()  # its lease ends by itself, as after a kill
             await asyncio.gather(*late, return_exceptions=True)
+        await self._write_unchanged()
         await self._streams.aclose()
         await self._connections.aclose()
 
-    async def _drive_for(self, seconds: float) -> int:
+    async def _drive_for(self, seconds: float) -> bool:
         """Claim and start drives until the time is over; what is under way then goes on by itself."""
-        ends, made = time.monotonic() + seconds, 0
-        await self._run(ledger.state_overdue, now=utcnow())
+        ends, is_short = time.monotonic() + seconds, False
+        await self._set_clock()
+        await self._run(ledger.state_overdue, now=self._clock())
         while time.monotonic() < ends and not self._stopping:
-            made += await self._start_due()
-            await self._pause()
-        return made
+            is_short = await self._turn()
+            await self._start_shadows()
+            await self._rest()
+        await self._write_unchanged()
+        return is_short
 
-    async def _start_due(self) -> int:
-        held = Counter(self._under_way.values())
-        room = IN_FLIGHT - len(self._under_way)
-        works = await self._run(ledger.claim, limit=room, per_server=PER_SERVER, held=held, now=utcnow())
+    async def _set_clock(self) -> None:
+        asked = time.monotonic()
+        reading = await self._run(ledger.clock)
+        self._clock.set(reading, (asked + time.monotonic()) / 2)
+
+    async def _turn(self) -> bool:
+        """Write what has ended, claim what is due and start it; return whether no hand was left free."""
+        still, self._still = self._still, []
+        hands = ledger.Hands(most=IN_FLIGHT, held=self._held.copy())
+        works = await self._run(_turn, still, hands, now=self._clock())
         for work in works:
-            task = asyncio.ensure_future(self._driver.drive([work]))
-            self._under_way[task] = work.server.slug
-            task.add_done_callback(self._under_way.pop)
-        return len(works)
+            self._start(self._driver.drive_one(work), work.server.slug)
+        return len(works) >= hands.free()
 
-    async def _pause(self) -> None:
-        if self._under_way:
-            await asyncio.wait(self._under_way, timeout=IDLE_S, return_when=asyncio.FIRST_COMPLETED)
-        else:
-            await asyncio.sleep(IDLE_S)
+    async def _start_shadows(self) -> None:
+        room = IN_FLIGHT - len(self._under_way)
+        if time.monotonic() < self._shadows_at or room <= 0:
+            return
+        self._shadows_at = time.monotonic() + SHADOWS_S
+        for work in await self._run(ledger.claim_shadows, limit=room, now=self._clock()):
+            self._start(self._shadowing.watch(work), work.server.slug)
+
+    def _start(self, drive: Coroutine[Any, Any, Unchanged | None], server: str) -> None:
+        task = self._loop.create_task(drive)
+        self._under_way[task] = server
+        self._held[server] += 1
+        task.add_done_callback(self._ended)
+
+    def _ended(self, drive: asyncio.Task[Unchanged | None]) -> None:
+        self._held[self._under_way.pop(drive)] -= 1
+        unchanged = None if drive.cancelled() else drive.result()
+        if unchanged is not None:
+            self._still.append(unchanged)
+        if len(self._still) >= ENOUGH or not self._under_way:
+            self._worth_a_turn.set()
+
+    async def _rest(self) -> None:
+        """Wait until a turn is worth its journey to the database."""
+        self._worth_a_turn.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GATHER_S if self._under_way else IDLE_S):
+                await self._worth_a_turn.wait()
+
+    async def _write_unchanged(self) -> None:
+        still, self._still = self._still, []
+        await self._run(ledger.unchanged, still)
 
     async def _run(self, step: Callable[..., T], /, *args: Any, **named: Any) -> T:  # noqa: ANN401
         return await self._loop.run_in_executor(self._threads, partial(_with_connection, step, *args, **named))
 
-    def _wire_for(self, work: Work, gate: Gate) -> Wire:
+    def _wire_for(self, work: Work | ShadowWork, gate: Gate) -> Wire:
         server = work.server
         endpoint = Endpoint(
             url=server.url,
             credential=os.environ.get(server.credential_ref) if server.credential_ref else None,
             allow_private=server.allow_private,
         )
-        return self._connections.wire(endpoint, gate=gate, clock=utcnow)
+        return self._connections.wire(endpoint, gate=gate, clock=self._clock)
+
+
+def _turn(still: list[Unchanged], hands: ledger.Hands, *, now: datetime) -> list[Work]:
+    ledger.unchanged(still)
+    return ledger.claim(limit=hands.free(), hands=hands, now=now) if hands.free() > 0 else []
 
 
 def _disconnect(all_threads: threading.Barrier) -> None:

@@ -22,6 +22,9 @@ class StepRunner(Protocol):
         ...
 
 
+LONG_S = 0.3
+"""Who waited longer for a moment asks again whether the server is paused by now (P1)."""
+
 Gate = Callable[[], Awaitable[None]]
 WireFor = Callable[[Work, Gate], Wire]
 
@@ -30,30 +33,51 @@ class SendGate:
     """Lets one request leave at a moment reserved for it (P2). See Note [Send slots].
 
     `until`: when the claim ends under which it leaves; None for what no claim covers.
+    `slot`: the moment that the claim has brought for its first request.
     """
 
     def __init__(
-        self, server: str, run: StepRunner, clock: Callable[[], datetime], *, until: datetime | None = None
+        self,
+        server: str,
+        run: StepRunner,
+        clock: Callable[[], datetime],
+        *,
+        until: datetime | None = None,
+        slot: datetime | None = None,
     ) -> None:
         self._server = server
         self._run = run
         self._clock = clock
         self._until = until
-        self._reserved: datetime | None = None
+        self._reserved = slot
 
     async def ahead(self) -> None:
         """Take the moment for the next request and wait for it, before its permit is asked for."""
-        self._reserved = await self._reserve()
+        self._reserved = await self._moment()
 
     async def __call__(self) -> None:
         """Return when the request may leave. Raises NotSent when the claim ends before."""
+        await self._moment()
+
+    async def _moment(self) -> datetime:
+        """Wait for the reserved moment; where it is gone, or a pause came meanwhile, for another."""
         slot, self._reserved = self._reserved, None
-        while slot is None or self._clock() - slot > pacing.LATE:
-            slot = await self._reserve()
+        while True:
+            if slot is None or self._clock() - slot > pacing.LATE:
+                slot = await self._reserve()
+            wait = (slot - self._clock()).total_seconds()
+            if wait <= 0:
+                return slot
+            await asyncio.sleep(wait)
+            if wait > LONG_S and await self._is_paused():
+                slot = None
 
     async def _reserve(self) -> datetime:
         slot = await self._run(ledger.reserve_slot, self._server, now=self._clock(), by=self._until)
         if self._until is not None and slot >= self._until:
             raise NotSent("the claim ends before this server's next free moment")
-        await asyncio.sleep(max(0.0, (slot - self._clock()).total_seconds()))
         return slot
+
+    async def _is_paused(self) -> bool:
+        until = await self._run(ledger.paused_until, self._server)
+        return until is not None and until > self._clock()

@@ -13,8 +13,12 @@ SLICE_S = 5.0
 
 @shared_task(ignore_result=True)
 def drive() -> None:
-    """Drive what is due for one slice. A lost or doubled message changes nothing."""
-    engine().slice(SLICE_S)
+    """Drive what is due for one slice, and wake another process where more is due.
+
+    A lost or doubled message changes nothing.
+    """
+    if engine().slice(SLICE_S):
+        drive.apply_async(expires=SLICE_S)
 
 
 @shared_task(ignore_result=True)

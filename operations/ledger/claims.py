@@ -5,15 +5,26 @@ A server's limit holds over all workers together in every window of one second, 
 reserved for each single request before it leaves. The server's row holds the next free moment;
 taking one moves it on by the gap of `pacing.slot_gap`. A request that finds its moment more than
 `pacing.LATE` gone takes another: then no two windows can be fuller than the limit allows.
+
+A claim brings the moment for the first request with it, so that a look costs no transaction of its
+own; whoever needs another request asks for one. No claim speaks for more than `AHEAD`: that is how
+long a pause (429) takes to reach every worker, and how long an urgent look waits behind routine ones.
+
+Note [A low-water mark]
+A claim reads the index of due times from its beginning. What was due there and has moved on leaves dead
+entries behind, which nobody may remove while an old snapshot is open (a backup, a long report); each
+claim would read them all again. So the server's row holds a mark below which nothing is due, and a
+claim starts there. The mark is an optimisation and may be wrong for `SWEEP` only: every so often one
+claim reads from the very beginning all the same, finds whatever lies below, and sets the mark anew.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from types import MappingProxyType
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import connection, transaction
@@ -21,14 +32,17 @@ from django.db import connection, transaction
 from adapters import strictjson
 from adapters.contract import Json
 from operations import pacing
-from operations.ledger.step import Row, read
+from operations.ledger.step import JOINED, SELECTED, Row, row_from
 from operations.machine import Ticket
 
-NOTHING_HELD: Mapping[str, int] = MappingProxyType({})
-LEASE = timedelta(seconds=30)
+LEASE = timedelta(seconds=25)
 """How long a claim holds. A worker that dies is replaced after it; one that is slow is fenced."""
-AHEAD = timedelta(seconds=2)
+AHEAD = timedelta(milliseconds=300)
 """How far into the future slots of one server may be spoken for by new claims."""
+SWEEP = timedelta(seconds=2)
+SKEW = timedelta(seconds=5)
+"""How far behind the clock of a claim another worker's may be, before the mark hides what it makes due."""
+BEGINNING = datetime.min.replace(tzinfo=UTC)
 LOOKED_AFTER_BY = "CASE WHEN o.created_epoch = p.epoch THEN o.release ELSE p.release END"
 """O3: what was begun before a rollback is looked after by the release that took over, without its row being written."""
 
@@ -75,66 +89,135 @@ class Work:
     sync_limit_s: int | None
     as_task: bool
     arguments: bytes = field(repr=False)
+    """Empty, as is `input_schema`, once a task is known: only a submit or a lookup by key needs them."""
     poll_ms: int | None
     misses: int
     lease_until: datetime
+    slot: datetime
+    """The moment at which its first request may leave. See Note [Send slots]."""
 
 
-def claim(
-    *, limit: int, now: datetime, per_server: int | None = None, held: Mapping[str, int] = NOTHING_HELD
-) -> list[Work]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hands:
+    """How many claims a process may hold, and how many of them it holds for each server now."""
+
+    most: int
+    held: Mapping[str, int] = field(default_factory=dict)
+
+    def free(self) -> int:
+        """How many more it may take."""
+        return self.most - sum(self.held.values())
+
+    def free_for(self, server: str) -> int:
+        """How many more for this server: at most as many as are left to all the others.
+
+        However many servers hang, a part of the hands stays free; with one server it may have half of them.
+        """
+        mine = self.held.get(server, 0)
+        others = sum(self.held.values()) - mine
+        return (self.most - others + 1) // 2 - mine
+
+
+def claim(*, limit: int, now: datetime, hands: Hands | None = None) -> list[Work]:
     """Claim up to `limit` due operations, urgent ones first, fairly over their servers.
 
-    A server whose slots are spoken for, or that is paused, gives none; nor does one of which
-    `per_server` are held already by the caller (`held`, by server). Each claim raises the look
-    number, so whoever held the operation before can no longer move it (P4).
+    A server whose slots are spoken for, or that is paused, gives none; nor does one that has its
+    share of the caller's `hands`. Each claim raises the look number, so whoever held the operation
+    before can no longer move it (P4).
     """
-    claimed: dict[str, tuple[datetime, int]] = {}
-    for server in _servers_due(now):
-        wanted = limit - len(claimed)
-        if per_server is not None:
-            wanted = min(wanted, per_server - held.get(server, 0))
+    works: list[Work] = []
+    servers = _servers_due(now)
+    waiting = sum(servers.values())
+    for server, is_due in servers.items():
+        wanted = -(-(limit - len(works)) // max(1, waiting))
+        waiting -= is_due
+        if hands is not None:
+            wanted = min(wanted, hands.free_for(server))
         if wanted > 0:
             with transaction.atomic(durable=True):
-                claimed |= _lease(server, min(_room(server, now), wanted), now)
-    return _load(claimed)
+                profile, leases = _claim_of(server, wanted, now)
+            works += _load(profile, leases)
+    return works
 
 
-def _servers_due(now: datetime) -> list[str]:
+def _servers_due(now: datetime) -> dict[str, bool]:
+    """Servers that have something due (True), and others that a claim must sweep to know."""
     with connection.cursor() as cursor:
         cursor.execute(
-            """SELECT s.slug FROM server s
-            WHERE (s.paused_until IS NULL OR s.paused_until <= %s)
-                AND EXISTS (SELECT FROM due d WHERE d.server_id = s.slug AND d.due_at <= %s
-                    AND (d.lease_until IS NULL OR d.lease_until <= %s))
-            ORDER BY s.next_slot_at NULLS FIRST""",
-            [now, now, now],
+            f"""SELECT slug, is_due FROM (
+                SELECT s.slug, s.next_slot_at, {_TO_BE_SWEPT} AS to_be_swept, EXISTS (
+                    SELECT FROM due d WHERE d.server_id = s.slug AND d.due_at BETWEEN s.due_since AND %s
+                        AND (d.lease_until IS NULL OR d.lease_until <= %s)) AS is_due
+                FROM server s WHERE (s.paused_until IS NULL OR s.paused_until <= %s)
+                    AND (s.next_slot_at IS NULL OR s.next_slot_at <= %s)) servers
+            WHERE is_due OR to_be_swept ORDER BY next_slot_at NULLS FIRST""",
+            [now - SWEEP, now, now, now, now, now + AHEAD],
         )
-        return [row[0] for row in cursor.fetchall()]
+        return dict(cursor.fetchall())
 
 
-def _room(server: str, now: datetime) -> int:
-    """Lock the server's row; return how many of its operations may be claimed now."""
+# A mark of the future is of a clock that was put back since, or of another worker's that goes ahead.
+_TO_BE_SWEPT = "(s.swept_at IS NULL OR s.swept_at NOT BETWEEN %s AND %s)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lease:
+    misses: int
+    until: datetime
+    slot: datetime
+
+
+def _claim_of(server: str, wanted: int, now: datetime) -> tuple[ServerProfile, dict[str, _Lease]]:
+    """Lock the server's row, lease what is due, and reserve a slot for each."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT max_qps, next_slot_at FROM server WHERE slug = %s FOR UPDATE", [server])
-        max_qps, next_slot_at = cursor.fetchone()
-    free_from = max(now, next_slot_at or now)
-    return max(0, int((now + AHEAD - free_from).total_seconds() * max_qps) or int(free_from <= now))
+        # NO KEY: a new operation refers to this row, and need not wait for it.
+        cursor.execute(_LOCK_SERVER, [now - SWEEP, now, server])
+        next_slot_at, is_swept, since, *profile = cursor.fetchone()
+        found = ServerProfile(**dict(zip(PROFILE, profile, strict=True)))
+        free_from, gap = max(now, next_slot_at or now), pacing.slot_gap(found.max_qps)
+        count = min(wanted, (now + AHEAD - free_from) // gap + 1)
+        leases: dict[str, _Lease] = {}
+        if count > 0:
+            until = now + LEASE
+            since = BEGINNING if is_swept else since
+            cursor.execute(_TAKE, {"server": server, "since": since, "now": now, "until": until, "count": count})
+            for number, (operation, misses) in enumerate(cursor.fetchall()):
+                leases[operation] = _Lease(misses=misses, until=until, slot=free_from + number * gap)
+        if is_swept:
+            _set_mark(server, now)
+        if leases:
+            _reserve(server, free_from, gap, len(leases))
+    return found, leases
 
 
-def _lease(server: str, count: int, now: datetime) -> dict[str, tuple[datetime, int]]:
-    until = now + LEASE
+_TAKE = """
+    WITH first AS MATERIALIZED (
+        SELECT operation_id, 0 AS class, due_at FROM due
+        WHERE server_id = %(server)s AND urgent AND due_at <= %(now)s
+            AND (lease_until IS NULL OR lease_until <= %(now)s)
+        ORDER BY due_at LIMIT %(count)s FOR UPDATE SKIP LOCKED),
+    then_ AS MATERIALIZED (
+        SELECT operation_id, 1 AS class, due_at FROM due
+        WHERE server_id = %(server)s AND NOT urgent AND due_at BETWEEN %(since)s AND %(now)s
+            AND (lease_until IS NULL OR lease_until <= %(now)s)
+        ORDER BY due_at LIMIT %(count)s - (SELECT count(*) FROM first) FOR UPDATE SKIP LOCKED),
+    taken AS (
+        UPDATE due SET lease_until = %(until)s, look = look + 1, urgent = false
+        FROM (SELECT * FROM first UNION ALL SELECT * FROM then_) picked
+        WHERE due.operation_id = picked.operation_id
+        RETURNING due.operation_id::text AS operation, misses, class, picked.due_at)
+    SELECT operation, misses FROM taken ORDER BY class, due_at"""
+
+
+def _set_mark(server: str, now: datetime) -> None:
+    """See Note [A low-water mark]."""
     with connection.cursor() as cursor:
         cursor.execute(
-            """UPDATE due SET lease_until = %s, look = look + 1, urgent = false
-            WHERE operation_id = ANY(ARRAY(
-                SELECT operation_id FROM due
-                WHERE server_id = %s AND due_at <= %s AND (lease_until IS NULL OR lease_until <= %s)
-                ORDER BY urgent DESC, due_at LIMIT %s FOR UPDATE SKIP LOCKED))
-            RETURNING operation_id::text, misses""",
-            [until, server, now, now, count],
+            """UPDATE server SET swept_at = %s, due_since = LEAST(%s,
+                (SELECT due_at FROM due WHERE server_id = %s ORDER BY due_at LIMIT 1))
+            WHERE slug = %s""",
+            [now, now - SKEW, server, server],
         )
-        return {operation: (until, misses) for operation, misses in cursor.fetchall()}
 
 
 _DECLARED = "(s.capabilities->>'{name}')::boolean"
@@ -142,39 +225,46 @@ PROFILE = {name: f"s.{name}" for name in ServerProfile.__dataclass_fields__} | {
     "lookup_disproved": "s.lookup_disproved <> ''",
     **{name: _DECLARED.format(name=name) for name in ("creates_tasks", "cancels_tasks", "lists_tasks")},
 }
+_LOCK_SERVER = f"""SELECT s.next_slot_at, {_TO_BE_SWEPT}, s.due_since, {", ".join(PROFILE.values())}
+    FROM server s WHERE s.slug = %s FOR NO KEY UPDATE"""
 _CALL = {
-    "protocol": "p.version",
     "release": LOOKED_AFTER_BY,
     "submission_key": "o.submission_key",
     "tool": "t.name",
     "task_support": "td.task_support",
-    "input_schema": "td.input_schema",
+    "input_schema": "CASE WHEN o.task_id IS NULL THEN td.input_schema::text END",
     "sync_limit_s": "t.sync_limit_s",
     "as_task": "o.as_task",
-    "arguments": "o.arguments",
+    "arguments": "CASE WHEN o.task_id IS NULL THEN o.arguments END",
     "poll_ms": "o.poll_ms",
 }
-_LOAD = f"""SELECT o.id::text, {", ".join([*_CALL.values(), *PROFILE.values()])}
-    FROM operation o JOIN protocol_version p ON p.version = o.protocol
-    JOIN server s ON s.slug = o.server_id JOIN tool t ON t.id = o.tool_id
-    JOIN tool_descriptor td ON td.id = o.descriptor_id WHERE o.id = ANY(%s::uuid[])"""
+_LOAD = f"SELECT {SELECTED}, {', '.join(_CALL.values())} {JOINED} WHERE o.id = ANY(%s::uuid[])"
 
 
-def _load(claimed: dict[str, tuple[datetime, int]]) -> list[Work]:
-    if not claimed:
+def _load(server: ServerProfile, leases: Mapping[str, _Lease]) -> list[Work]:
+    if not leases:
         return []
-    rows = read(list(claimed))
     with connection.cursor() as cursor:
-        cursor.execute(_LOAD, [list(claimed)])
-        return [_work(rows[found[0]], *claimed[found[0]], found[1:]) for found in cursor.fetchall()]
+        cursor.execute(_LOAD, [list(leases)])
+        rows = ((row_from(found), found[-len(_CALL) :]) for found in cursor.fetchall())
+        works = {row.id: _work(row, server, leases[row.id], call) for row, call in rows}
+    return [works[operation] for operation in leases]
 
 
-def _work(row: Row, lease_until: datetime, misses: int, found: Sequence[Any]) -> Work:
-    call = dict(zip(_CALL, found, strict=False))
-    call["arguments"] = bytes(call["arguments"])
-    call["input_schema"] = json.loads(call["input_schema"])
-    profile = ServerProfile(**dict(zip(PROFILE, found[len(_CALL) :], strict=True)))
-    return Work(row=row, ticket=ticket_of(row), server=profile, misses=misses, lease_until=lease_until, **call)
+def _work(row: Row, server: ServerProfile, lease: _Lease, found: Sequence[Any]) -> Work:
+    call = dict(zip(_CALL, found, strict=True))
+    call["arguments"] = bytes(call["arguments"] or b"")
+    call["input_schema"] = json.loads(call["input_schema"] or "{}")
+    return Work(
+        row=row,
+        ticket=ticket_of(row),
+        protocol=row.protocol,
+        server=server,
+        misses=lease.misses,
+        lease_until=lease.until,
+        slot=lease.slot,
+        **call,
+    )
 
 
 def ticket_of(row: Row) -> Ticket:
@@ -203,20 +293,23 @@ def unchanged(looks: Sequence[Unchanged]) -> None:
     """
     if not looks:
         return
+    # In the order of ids: two batches must not wait for each other.
+    looks = sorted(looks, key=lambda look: look.operation)
     columns: list[Any] = [[u.operation for u in looks], [u.look for u in looks]]
     columns += [[u.next_at for u in looks], [u.misses for u in looks]]
     columns += [[strictjson.printable(u.trouble[:300]) for u in looks], [u.at for u in looks]]
     with transaction.atomic(durable=True), connection.cursor() as cursor:
-        cursor.execute(
-            """UPDATE due d SET lease_until = NULL, misses = u.misses,
-                due_at = CASE WHEN d.urgent THEN LEAST(d.due_at, u.next_at) ELSE u.next_at END,
-                trouble = u.trouble,
-                trouble_since = CASE WHEN u.trouble = '' THEN NULL ELSE COALESCE(d.trouble_since, u.at) END
-            FROM unnest(%s::uuid[], %s::bigint[], %s::timestamptz[], %s::int[], %s::text[], %s::timestamptz[])
-                AS u(operation_id, look, next_at, misses, trouble, at)
-            WHERE d.operation_id = u.operation_id AND d.look = u.look""",
-            columns,
-        )
+        # Not worth a flush to the disk: if it is lost the lease ends by itself, and the look comes late.
+        cursor.execute("SET LOCAL synchronous_commit = off;" + _GIVE_BACK, columns)
+
+
+_GIVE_BACK = """UPDATE due d SET lease_until = NULL, misses = u.misses,
+        due_at = CASE WHEN d.urgent THEN LEAST(d.due_at, u.next_at) ELSE u.next_at END,
+        trouble = u.trouble,
+        trouble_since = CASE WHEN u.trouble = '' THEN NULL ELSE COALESCE(d.trouble_since, u.at) END
+    FROM unnest(%s::uuid[], %s::bigint[], %s::timestamptz[], %s::int[], %s::text[], %s::timestamptz[])
+        AS u(operation_id, look, next_at, misses, trouble, at)
+    WHERE d.operation_id = u.operation_id AND d.look = u.look"""
 
 
 def reserve_slot(server: str, *, now: datetime, by: datetime | None = None) -> datetime:
@@ -226,19 +319,28 @@ def reserve_slot(server: str, *, now: datetime, by: datetime | None = None) -> d
     not before `by` is returned, but left to others.
     """
     with transaction.atomic(durable=True), connection.cursor() as cursor:
-        cursor.execute("SELECT max_qps, next_slot_at, paused_until FROM server WHERE slug = %s FOR UPDATE", [server])
+        cursor.execute(
+            "SELECT max_qps, next_slot_at, paused_until FROM server WHERE slug = %s FOR NO KEY UPDATE", [server]
+        )
         max_qps, next_slot_at, paused_until = cursor.fetchone()
         slot: datetime = max(now, next_slot_at or now, paused_until or now)
-        if by is not None and slot >= by:
-            return slot
-        cursor.execute(
-            """UPDATE server SET next_slot_at = %s, slots_given = slots_given + 1, second_at = %s,
-                second_slots = CASE WHEN second_at = %s THEN second_slots + 1 ELSE 1 END,
-                peak_slots = GREATEST(peak_slots, CASE WHEN second_at = %s THEN second_slots + 1 ELSE 1 END)
-            WHERE slug = %s""",
-            [slot + pacing.slot_gap(max_qps), *[slot.replace(microsecond=0)] * 3, server],
-        )
+        if by is None or slot < by:
+            _reserve(server, slot, pacing.slot_gap(max_qps), 1)
     return slot
+
+
+def _reserve(server: str, first: datetime, gap: timedelta, count: int) -> None:
+    """Move the server's next free moment on, and count what was given, second by second (G3)."""
+    seconds = Counter((first + number * gap).replace(microsecond=0) for number in range(count))
+    with connection.cursor() as cursor:
+        for second, slots in sorted(seconds.items()):
+            cursor.execute(
+                """UPDATE server SET next_slot_at = %s, slots_given = slots_given + %s, second_at = %s,
+                    second_slots = %s + CASE WHEN second_at = %s THEN second_slots ELSE 0 END,
+                    peak_slots = GREATEST(peak_slots, %s + CASE WHEN second_at = %s THEN second_slots ELSE 0 END)
+                WHERE slug = %s""",
+                [first + count * gap, slots, second, *[slots, second] * 2, server],
+            )
 
 
 def pause_server(server: str, *, until: datetime, reason: str) -> None:
@@ -249,3 +351,19 @@ def pause_server(server: str, *, until: datetime, reason: str) -> None:
             WHERE slug = %s AND (paused_until IS NULL OR paused_until < %s)""",
             [until, reason, server, until],
         )
+
+
+def paused_until(server: str) -> datetime | None:
+    """Return when the pause of this server ends; None where it never had one."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT paused_until FROM server WHERE slug = %s", [server])
+        found: datetime | None = cursor.fetchone()[0]
+    return found
+
+
+def clock() -> datetime:
+    """Return the time of the database: the one clock that all workers share."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        now: datetime = cursor.fetchone()[0]
+    return now

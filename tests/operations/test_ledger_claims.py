@@ -36,8 +36,8 @@ class TestClaim:
         room.submit()
         claim(room)
 
-        assert claim(room, after_s=29.9) == []
-        assert len(claim(room, after_s=30)) == 1
+        assert claim(room, after_s=24.9) == []
+        assert len(claim(room, after_s=25)) == 1
 
     def test_what_is_not_due_is_claimed_by_nobody(self, room):
         operation = room.at(State.WORKING)
