@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Concatenate, ParamSpec
@@ -21,6 +21,10 @@ from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django_htmx.http import HttpResponseClientRedirect
+
+from operations.approval import Person
+from operations.queries import scope
+from operations.queries.scope import Scope
 
 if TYPE_CHECKING:
     from django_htmx.middleware import HtmxDetails
@@ -89,6 +93,11 @@ class Actor:
     title: str
     """The full name, or the user name where there is none."""
     roles: frozenset[Role]
+    names: frozenset[str] = frozenset()
+    """Every name that a call may be made under for this person, in lower case."""
+    teams: frozenset[str] = frozenset()
+    scope: Scope = scope.NOTHING
+    """The servers that the person's teams look after."""
 
     @property
     def by(self) -> str:
@@ -98,6 +107,17 @@ class Actor:
     def may(self, deed: Deed) -> bool:
         """True: one of the person's roles allows it."""
         return bool(self.roles & MATRIX[deed])
+
+    @property
+    def person(self) -> Person:
+        """What the ledger asks of somebody who wants to answer."""
+        return Person(
+            by=self.by,
+            names=self.names,
+            approves=self.may(Deed.ANSWER),
+            servers=self.scope.servers,
+            teams=self.teams,
+        )
 
 
 class PersonRequest(HttpRequest):
@@ -112,14 +132,34 @@ GatedView = Callable[Concatenate[HttpRequest, P], HttpResponse]
 
 
 def actor_of(user: AbstractBaseUser | AnonymousUser) -> Actor | None:
-    """Return the person behind a session's user; None for an anonymous one. Reads the groups once."""
+    """Return the person behind a session's user; None for an anonymous one. Reads groups and teams once."""
     if not isinstance(user, User):
         return None
     groups = set(user.groups.values_list("name", flat=True))
+    return _actor(user, groups, scope.membership_of(f"person:{user.get_username()}"))
+
+
+def people_of(names: Collection[str]) -> Mapping[str, Person]:
+    """Return the rights of these people (`person:ada`) as they are now; whoever is unknown or gone is left out."""
+    usernames = {name.removeprefix("person:") for name in names if name.startswith("person:")}
+    users = list(User.objects.filter(username__in=usernames, is_active=True).prefetch_related("groups"))
+    held = scope.memberships([f"person:{user.get_username()}" for user in users])
+    actors = [
+        _actor(user, {group.name for group in user.groups.all()}, held[f"person:{user.get_username()}"])
+        for user in users
+    ]
+    return {actor.by: actor.person for actor in actors}
+
+
+def _actor(user: User, groups: set[str], membership: scope.Membership) -> Actor:
+    username = user.get_username()
     return Actor(
-        username=user.get_username(),
-        title=user.get_full_name() or user.get_username(),
+        username=username,
+        title=user.get_full_name() or username,
         roles=frozenset(role for role in Role if role.value in groups),
+        names=frozenset(name.lower() for name in (username, user.email, user.get_full_name()) if name),
+        teams=membership.teams,
+        scope=membership.scope,
     )
 
 
@@ -154,7 +194,8 @@ def _gate(wanted: frozenset[Role], reason: str) -> Callable[[View[P]], GatedView
             if not actor.roles & wanted:
                 raise PermissionDenied(f"{reason} {_standing(actor)}")
             request.actor = actor  # type: ignore[attr-defined]
-            return view(request, *args, **kwargs)  # type: ignore[arg-type]
+            with scope.seen_by(actor.scope):
+                return view(request, *args, **kwargs)  # type: ignore[arg-type]
 
         return gated
 

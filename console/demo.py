@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 CLIENT = "demo"
 PROTOCOL = "2025-11-25"
 
+TEAM = "everybody"
+"""The demo's one team: it looks after every server."""
+
 PEOPLE: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "ada": ("Ada", "approver"),

@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from console import answers, roundtokens
+from console import access, answers, roundtokens
 from console.access import Deed, PersonRequest, allow, require
 from console.forms import Choice, RoundForm
 from console.roundtokens import Fault, TokenRefused
@@ -142,6 +142,7 @@ def _take_answer(request: PersonRequest, operation: str, number: int) -> HttpRes
             form_id=form_id,
             replies=replies,
             by=request.actor.by,
+            people=access.people_of,
             comment=_comment(request),
             now=now,
         )

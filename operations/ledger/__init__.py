@@ -10,8 +10,33 @@ from operations.ledger.acceptance import (
     result_unusable,
 )
 from operations.ledger.admin import Note
+from operations.ledger.answers import (
+    GivenReply,
+    MayNotDecide,
+    NoVote,
+    Recorded,
+    RoundFate,
+    RoundGone,
+    answer_digest,
+    answer_round,
+    withdraw_vote,
+)
+from operations.ledger.batches import MOST as MOST_OF_A_BATCH
+from operations.ledger.batches import Foreseen, NoSuchBatch, NotYours, Wish
+from operations.ledger.batches import keep as keep_batch
+from operations.ledger.batches import start as start_batch
+from operations.ledger.batches import stop as stop_batch
+from operations.ledger.bulk import (
+    foresee_cancels,
+    foresee_claims,
+    foresee_looks,
+    foresee_second,
+    foresee_verdicts,
+)
+from operations.ledger.bulk import run as run_batches
 from operations.ledger.cancel import (
     AlreadyFinished,
+    NotAsForeseen,
     Press,
     Pressed,
     cancel_settled,
@@ -60,6 +85,8 @@ from operations.ledger.hearing import (
     take_stream,
     waiting,
 )
+from operations.ledger.incidents import gather as gather_incidents
+from operations.ledger.lists import KeptList, NameTaken, drop_list, keep_list, open_with
 from operations.ledger.looks import IdentityChanged, audited, looked_in_vain, saw, was_unchanged
 from operations.ledger.outbox import acknowledge, mark_delivered
 from operations.ledger.policies import policy_of, set_approval
@@ -93,13 +120,8 @@ from operations.ledger.rollout import (
 )
 from operations.ledger.rounds import (
     CannotExtend,
-    GivenReply,
-    Recorded,
-    RoundFate,
-    RoundGone,
     answer_in_doubt,
     answer_in_store,
-    answer_round,
     answer_settled,
     claim_round,
     continuation,
@@ -159,6 +181,7 @@ from operations.ledger.submission import (
     submit_lost,
     submit_not_sent,
 )
+from operations.ledger.teams import join_team, save_team
 from operations.ledger.trail import Origin, audit, audit_refused, coming_from
 from operations.ledger.watch import (
     ServerUse,
@@ -168,12 +191,14 @@ from operations.ledger.watch import (
     keep_figures,
     measure_servers,
 )
-from operations.models import EffectStatus
+from operations.models import BatchKind, EffectStatus
 
 __all__ = [
     "EXECUTOR",
+    "MOST_OF_A_BATCH",
     "AlreadyFinished",
     "ArgumentsRefused",
+    "BatchKind",
     "CannotExtend",
     "DivergenceOpen",
     "EffectDecided",
@@ -181,27 +206,35 @@ __all__ = [
     "EpochMoved",
     "Facts",
     "FactsDiffer",
+    "Foreseen",
     "GivenReply",
     "Hands",
     "HasEffects",
     "IdentityChanged",
     "Judged",
     "KeepExistingPath",
+    "KeptList",
     "KeyReused",
     "LedgerError",
+    "MayNotDecide",
     "Moved",
+    "NameTaken",
     "NeedsSecondPerson",
     "NewCall",
     "NewServer",
     "NewShadow",
+    "NoSuchBatch",
     "NoSuchOperation",
     "NoSuchProposal",
     "NoSuchServer",
     "NoSuchShadow",
     "NoSuchTool",
     "NoSuchVersion",
+    "NoVote",
     "NotAllowedByEvidence",
+    "NotAsForeseen",
     "NotDrained",
+    "NotYours",
     "Note",
     "NothingOnTrial",
     "Origin",
@@ -229,11 +262,13 @@ __all__ = [
     "ToolPolicy",
     "Unchanged",
     "Waiting",
+    "Wish",
     "Work",
     "abandon_shadow",
     "accept_result",
     "acknowledge",
     "add_figure",
+    "answer_digest",
     "answer_in_doubt",
     "answer_in_store",
     "answer_round",
@@ -256,18 +291,28 @@ __all__ = [
     "confirm",
     "continuation",
     "decide_effect",
+    "drop_list",
     "drop_stream",
     "end_check",
     "expire_round",
     "extend_round",
     "fetch_started",
+    "foresee_cancels",
+    "foresee_claims",
+    "foresee_looks",
+    "foresee_second",
+    "foresee_verdicts",
+    "gather_incidents",
     "give_up",
     "go_on",
     "hand_to_person",
+    "join_team",
     "joined",
     "judge",
+    "keep_batch",
     "keep_drill",
     "keep_figures",
+    "keep_list",
     "look_now",
     "looked_in_vain",
     "lookup_disproved",
@@ -277,6 +322,7 @@ __all__ = [
     "nothing_created",
     "nudge",
     "open_round_page",
+    "open_with",
     "overheard",
     "pause_server",
     "paused_until",
@@ -303,7 +349,9 @@ __all__ = [
     "result_unusable",
     "retire",
     "roll_back",
+    "run_batches",
     "save_negotiation",
+    "save_team",
     "saw",
     "session_lost",
     "session_opened",
@@ -312,8 +360,10 @@ __all__ = [
     "set_share",
     "set_submits",
     "shadow_looked",
+    "start_batch",
     "state_overdue",
     "state_unconfirmed",
+    "stop_batch",
     "submit",
     "submit_answered",
     "submit_lost",
@@ -325,4 +375,5 @@ __all__ = [
     "waiting",
     "was_unchanged",
     "withdraw",
+    "withdraw_vote",
 ]

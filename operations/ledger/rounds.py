@@ -1,11 +1,10 @@
-"""Input rounds and their answers: bound, first valid one wins, stored before delivered (I1 to I7)."""
+"""Input rounds: opened once, closed with a reason, and the delivery of what people answered (I1, I2, I4, I6, I7)."""
 
 from __future__ import annotations
 
 import json
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,6 +12,7 @@ from django.db import connection
 
 from adapters import strictjson
 from adapters.contract import Action, Continuation, Exchange, NeedsInput, Question, Reply
+from operations.ledger.answers import RoundFate, RoundGone
 from operations.ledger.permits import give, settle
 from operations.ledger.policies import policy_of
 from operations.ledger.step import EXECUTOR, Moved, PermitDenied, Row, Step, perform
@@ -22,54 +22,6 @@ from operations.notice import Kind
 
 LOOK_GAP = timedelta(seconds=10)
 """I1: opening a round's page brings at most one look forward in this time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenReply:
-    """One person's answer to one question. `content` is the JSON text of an object, or None."""
-
-    key: str
-    action: str
-    content: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundFate:
-    """What has become of the round somebody wanted to answer."""
-
-    status: str
-    """ANSWERED, EXPIRED, CLOSED, CHANGED or OTHER_ROUND."""
-    reason: str = ""
-    by: str = ""
-    at: datetime | None = None
-    replies: tuple[GivenReply, ...] = ()
-    newest_round: int = 0
-    refused_at: datetime | None = None
-    """When this very form was turned away first, where it had been before."""
-
-
-class RoundGone(StepError):
-    """The answer was not taken: its round is over, or it was given to another question (I3)."""
-
-    def __init__(self, fate: RoundFate, *, form_id: uuid.UUID | None = None) -> None:
-        super().__init__(f"the round is gone: {fate.status}")
-        self.fate = fate
-        self._form = str(form_id or "")
-
-    def detail(self) -> dict[str, str | int | None]:
-        """Why, who won, which round is the newest, and which form was turned away."""
-        told: dict[str, str | int | None] = {"fate": self.fate.status, "won_by": self.fate.by, "form": self._form}
-        told |= {"refused": str(self), "newest_round": self.fate.newest_round}
-        return told
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """An answer is stored. `again`: this very form had been recorded before (R9)."""
-
-    operation: str
-    round: int
-    again: bool
 
 
 def request_digest(questions: Sequence[Question]) -> str:
@@ -138,7 +90,7 @@ def open_round(step: Step, seen: NeedsInput) -> None:
 def settle_question(step: Step, seen: NeedsInput) -> None:
     """Record that a submit brought a question and no task: the next attempt goes on from it."""
     sends = step.row.sends
-    step.set(continuation=sends, continuation_state=seen.continuation_state, sends_disproved=sends)
+    step.set(continuation=sends, continuation_state=seen.continuation_state, sends_disproved=sends, replays=0)
 
 
 def carried_by_submit(step: Step, delivery: Delivery) -> None:
@@ -247,119 +199,12 @@ def _deliver(step: Step, delivery: Delivery, **times: datetime | None) -> None:
     )
 
 
-def answer_round(
-    operation: str,
-    *,
-    round: int,
-    request_digest: str,
-    as_shown_digest: str,
-    form_id: uuid.UUID,
-    replies: Sequence[GivenReply],
-    by: str,
-    comment: str = "",
-    now: datetime,
-) -> Recorded:
-    """Store the first valid answer to a round and make it due for delivery (I3, I6).
-
-    Raises RoundGone, with who won, when it is not the first or not for this question. A page that is
-    reloaded sends the same form again: that is told the same and adds nothing to the journal (R9).
-    """
-    again, told_before = False, None
-
-    def change(step: Step) -> None:
-        nonlocal again, told_before
-        again = _recorded(operation, form_id)  # R9: asked under the row's lock, two posts may come at once
-        if again:
-            return
-        fate = _fate(step, round, request_digest)
-        if fate is not None:
-            refused_at = _refused_at(operation, form_id)
-            if refused_at is None:
-                raise RoundGone(fate, form_id=form_id)
-            told_before = replace(fate, refused_at=refused_at)
-            return
-        step.note(
-            "ANSWER_STORED",
-            detail={"round": round, "actions": [reply.action for reply in replies]},
-            round_open=False,
-            answer_delivery=Delivery.STORED,
-        )
-        step.write(
-            """UPDATE input_round SET status = 'ANSWERED', closed_at = %s
-            WHERE operation_id = %s AND number = %s""",
-            [now, operation, round],
-        )
-        step.write(
-            """INSERT INTO answer (id, round_id, by, at, replies, comment, as_shown_digest, delivery)
-            SELECT %s, id, %s, %s, %s, %s, %s, 'STORED' FROM input_round
-            WHERE operation_id = %s AND number = %s""",
-            [form_id, by, now, json.dumps([_stored(reply) for reply in replies]), comment]
-            + [as_shown_digest, operation, round],
-        )
-        step.wake()
-
-    perform(operation, change, now=now, actor=by)
-    if told_before is not None:
-        raise RoundGone(told_before)
-    return Recorded(operation=operation, round=round, again=again)
-
-
-def _stored(reply: GivenReply) -> dict[str, str | None]:
-    return {"key": reply.key, "action": reply.action, "content": reply.content}
-
-
-def _recorded(operation: str, form_id: uuid.UUID) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """SELECT EXISTS (SELECT FROM answer a JOIN input_round r ON r.id = a.round_id
-                WHERE a.id = %s AND r.operation_id = %s)""",
-            [form_id, operation],
-        )
-        return bool(cursor.fetchone()[0])
-
-
-def _refused_at(operation: str, form_id: uuid.UUID) -> datetime | None:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT min(at) FROM journal WHERE operation_id = %s AND event = 'RoundGone' AND detail->>'form' = %s",
-            [operation, str(form_id)],
-        )
-        at: datetime | None = cursor.fetchone()[0]
-    return at
-
-
-def _fate(step: Step, number: int, request_digest: str) -> RoundFate | None:
-    """Return why the round cannot be answered, or None when it can."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """SELECT r.status, r.closed_reason, r.closed_at, r.deadline_at, r.request_digest,
-                a.by, a.at, a.replies::text
-            FROM input_round r LEFT JOIN answer a ON a.round_id = r.id
-            WHERE r.operation_id = %s AND r.number = %s""",
-            [step.row.id, number],
-        )
-        found = cursor.fetchone()
-    newest = step.row.round
-    if found is None:
-        return RoundFate(status="OTHER_ROUND", newest_round=newest)
-    status, reason, closed_at, deadline_at, digest, by, at, replies = found
-    if by is not None:
-        given = tuple(GivenReply(**reply) for reply in json.loads(replies))
-        return RoundFate(status="ANSWERED", reason=reason, by=by, at=at, replies=given, newest_round=newest)
-    if status == RoundStatus.EXPIRED or (status == RoundStatus.OPEN and step.now >= deadline_at):
-        return RoundFate(status="EXPIRED", reason=reason, at=deadline_at, newest_round=newest)
-    if status != RoundStatus.OPEN or step.row.state is not State.INPUT_REQUIRED:
-        return RoundFate(status="CLOSED", reason=reason, at=closed_at, newest_round=newest)
-    if digest != request_digest:
-        return RoundFate(status="CHANGED", newest_round=newest)
-    return None
-
-
 def expire_round(operation: str, *, ticket: Ticket, next_at: datetime, now: datetime) -> Moved:
     """Close the form of a round whose deadline has passed; looking resumes (I2, I5)."""
 
     def change(step: Step) -> None:
         step.note("ROUND_EXPIRED", round_open=False, round_deadline_at=None)
+        _tell_expired(step)
         step.write(
             """UPDATE input_round SET status = 'EXPIRED', closed_at = %s,
                 closed_reason = 'nobody answered before the deadline'
@@ -369,6 +214,21 @@ def expire_round(operation: str, *, ticket: Ticket, next_at: datetime, now: date
         step.due(next_at)
 
     return perform(operation, change, now=now, ticket=ticket)
+
+
+def _tell_expired(step: Step) -> None:
+    """Escalate: nobody answered, so whoever the policy names hears of it too (I2)."""
+    number = step.row.round
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT policy->>'team', policy->>'escalate_to', deadline_at FROM input_round"
+            " WHERE operation_id = %s AND number = %s",
+            [step.row.id, number],
+        )
+        team, also, deadline_at = cursor.fetchone()
+    # An extended round may run out again: that is told again.
+    item = f"round:{step.row.id}/{number}@{deadline_at.isoformat()}"
+    step.tell(Kind.ROUND_EXPIRED, item, team=team or "", also=also or "", facts={"round": number})
 
 
 class CannotExtend(StepError):

@@ -29,7 +29,7 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from adapters import strictjson
 from adapters.contract import Exchange
 from operations import announce
-from operations.ledger import notices
+from operations.ledger import notices, trail
 from operations.machine import (
     Delivery,
     Event,
@@ -159,6 +159,7 @@ class Step:
     _evidence: list[int] = field(default_factory=list)
     _events: list[str] = field(default_factory=list)
     _moved: bool = False
+    _why: str = ""
 
     def move(self, event: Event, /, *, detail: Mapping[str, Any] | None = None, **columns: object) -> None:
         """Take one legal step; `columns` change with it. Raises IllegalStep."""
@@ -169,6 +170,9 @@ class Step:
         columns = {"reason": "", **columns}
         self._change(state=target, entered_at=self.now, version=self.row.version + 1, **columns)
         self._journal(JournalKind.STEP, event.value, source, target, detail)
+        if target is State.UNKNOWN:
+            # Told once for each time it comes before a person: it may leave by itself and come back (X4).
+            self.tell(Kind.UNKNOWN_OPENED, f"operation:{self.row.id}/{self.row.version}")
 
     def note(self, what: str, /, *, detail: Mapping[str, Any] | None = None, **columns: object) -> None:
         """Record a change inside a state."""
@@ -288,6 +292,7 @@ class Step:
     def _journal(self, kind: str, event: str, source: str, target: str, detail: Mapping[str, Any] | None) -> None:
         row, ticket = self.row, self.ticket
         self._events.append(event)
+        self._why = str((detail or {}).get("reason", self._why))
         self.write(
             """INSERT INTO journal (operation_id, at, kind, event, source, target, version, epoch,
                 cancel_generation, round, look, actor, detail, evidence_seqs, step)
@@ -310,6 +315,16 @@ class Step:
             "target": row.state.value,
             "ms": round(1000 * seconds, 1),
         }
+
+    def audit(self, error: StepError | None) -> None:
+        """Note what a person or a client did here, or was refused; what an executor does is in the journal."""
+        if self.actor == EXECUTOR or not self._events:
+            return
+        target = f"operation:{self.row.id}"
+        if error is not None:
+            trail.refused_within(self.actor, self._events[-1], target, now=self.now, reason=str(error))
+        for event in self._events if error is None else ():
+            trail.audit(self.actor, event, target, now=self.now, reason=self._why)
 
     def flush(self) -> None:
         """Write everything, in order and in one journey. The operation's row comes last and so sees its journal."""
@@ -375,6 +390,7 @@ def _transact(
             raise NoSuchOperation(operation)
         first, error = _plan(blank(row=rows[operation]), change, exchanges)
         first.flush()
+        first.audit(error)
         for other, its_change in beside.items() if error is None else ():
             second = blank(row=rows[other], ticket=None)
             its_change(second)

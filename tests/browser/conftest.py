@@ -151,8 +151,13 @@ class Product:
 
 _MAKE = """
 from django.contrib.auth.models import Group, User
+from django.utils import timezone
+
+from operations import ledger
 person = User.objects.create_user({name!r}, password={password!r})
 person.groups.add(Group.objects.get(name={role!r}))
+note = ledger.Note(by="tests", reason="", now=timezone.now())
+ledger.join_team("everybody", member=f"person:{{person.username}}", note=note)
 """
 
 

@@ -30,7 +30,8 @@ from adapters.strictjson import digest_of
 from console.access import Role
 from operations import ledger
 from operations.machine import Delivery, Event, Reason
-from operations.queries import rounds
+from operations.queries import rounds, scope
+from tests.approvers import everybody
 
 PASSWORD = "correct horse battery"
 VERSION = "2025-11-25"
@@ -41,13 +42,24 @@ YES_NO = {"type": "object", "properties": {"ok": {"type": "boolean", "title": "D
 _numbers = itertools.count(1)
 
 
-def person(name, *roles):
-    """Make a person with these roles."""
+def person(name, *roles, team="everybody"):
+    """Make a person with these roles, in a team that sees every server; `team` "": in none."""
     # One iteration: a test that makes ten people must not wait ten seconds for their passwords.
     user = User.objects.create(username=name, password=PBKDF2PasswordHasher().encode(PASSWORD, "salt", iterations=1))
     for role in roles:
         user.groups.add(Group.objects.get_or_create(name=Role(role).value)[0])
+    if team:
+        join(name, team)
     return user
+
+
+def join(name, slug="everybody", *, servers=None):
+    """Put somebody into a team that looks after these servers; None: all of them."""
+    note = ledger.Note(by="tests", reason="", now=timezone.now())
+    held = {row.slug: row for row in scope.teams()}
+    if slug not in held:
+        ledger.save_team(slug, title=slug.title(), all_servers=servers is None, servers=servers or (), note=note)
+    ledger.join_team(slug, member=f"person:{name}", note=note)
 
 
 def server(slug="shop", *, tools=("change_prices",), answer_within_s=1800):
@@ -199,6 +211,7 @@ def answer(operation, *, by="person:ada", action="accept", content='{"ok": true}
         as_shown_digest="shown",
         form_id=uuid.uuid4(),
         replies=replies,
+        people=everybody,
         by=by,
         now=timezone.now(),
     )

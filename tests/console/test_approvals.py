@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from operations import ledger
 from operations.queries import rounds
+from tests.approvers import everybody
 from tests.console import factories as make
 
 pytestmark = pytest.mark.django_db
@@ -49,6 +50,7 @@ def answered(operation, by="person:ada", action="accept"):
         as_shown_digest="0" * 64,
         form_id=make.uuid.uuid4(),
         replies=replies,
+        people=everybody,
         by=by,
         now=timezone.now(),
     )

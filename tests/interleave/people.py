@@ -9,6 +9,7 @@ from django.db import DatabaseError, InterfaceError
 from operations import ledger, outbox
 from operations.machine import State, StepError
 from operations.verdicts import Verdict
+from tests.approvers import everybody
 from tests.interleave.lines import LOST_AFTER, LOST_BEFORE, Plan
 from tests.interleave.place import PROTOCOL
 
@@ -146,6 +147,7 @@ class People:
                 as_shown_digest="0" * 64,
                 form_id=form,
                 replies=replies,
+                people=everybody,
                 by=f"person:{who}",
                 now=run.now(),
             )

@@ -16,6 +16,7 @@ from adapters.contract import Absent, Ended, Mode, NeedsInput, ProtocolStatus, Q
 from operations import ledger, plan
 from operations.machine import FINAL, Delivery, Event, Reason, State, Ticket
 from operations.plan import Deed, Means
+from tests.approvers import everybody
 from tests.model.notebook import HOURS, Notebook, Page, first_page, result
 
 FAIR, WORLD = "fair", "world"
@@ -216,6 +217,7 @@ class Explorer:
                 as_shown_digest="",
                 form_id=uuid.UUID(int=0),
                 replies=(),
+                people=everybody,
                 by="ada",
             )
             yield f"a person answers round {page.row.round}", WORLD, after

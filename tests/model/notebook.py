@@ -14,7 +14,8 @@ from unittest.mock import patch
 
 from adapters import strictjson
 from operations import ledger
-from operations.ledger import acceptance, cancel, hearing, looks, rounds, step, submission
+from operations.approval import Matter, Policy
+from operations.ledger import acceptance, answers, cancel, hearing, looks, rounds, step, submission
 from operations.machine import Delivery, State, StepError
 
 NOON = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
@@ -112,16 +113,19 @@ class Notebook:
     def opened(self) -> ExitStack:
         """Put the notebook in the database's place."""
         stack = ExitStack()
-        for module in (submission, looks, cancel, rounds, acceptance):
+        for module in (submission, looks, cancel, rounds, answers, acceptance):
             stack.enter_context(patch.object(module, "perform", self.perform))
         for module, name, stand_in in (
             (looks, "bound_elsewhere", lambda _operation, _task: None),
             (submission.looks, "bound_elsewhere", lambda _operation, _task: None),
             (hearing, "brought", lambda _row: False),
             (rounds, "is_replay", self.is_replay),
-            (rounds, "_fate", self.fate),
-            (rounds, "_recorded", lambda _operation, _form: False),
-            (rounds, "_refused_at", lambda _operation, _form: None),
+            (rounds, "policy_of", lambda _tool, _effect: Policy()),
+            (rounds, "_tell_expired", lambda _step: None),
+            (answers, "_fate", self.fate),
+            (answers, "_case", lambda _step, _number: (Policy(), Matter(server="", principal=""), [])),
+            (answers, "_recorded", lambda _operation, _form: False),
+            (answers, "_refused_at", lambda _operation, _form: None),
             (submission, "_settle", self.settle),
             (submission, "_is_open_question", self.is_open_question),
             (acceptance, "_stored_result", self.stored_result),

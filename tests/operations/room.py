@@ -4,6 +4,7 @@ Nothing here writes a table of an operation itself, so what a test finds is what
 """
 
 import threading
+import time
 import uuid
 from datetime import UTC, datetime, timedelta
 
@@ -30,9 +31,11 @@ from adapters.contract import (
 from operations import ledger
 from operations.machine import Reason, StaleStep, State
 from operations.models import Answer, EffectRecord, Evidence, Journal, Outbox, Permit, Receipt, Round
+from tests.approvers import everybody
 
 NOON = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 VERSION = "2025-11-25"
+PATIENCE_S = 60.0
 SCHEMA = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
 GOOD = b'{"content":[{"type":"text","text":"done"}],"isError":false}'
 
@@ -218,6 +221,7 @@ class Room:
             as_shown_digest="0" * 64,
             form_id=form or uuid.uuid4(),
             replies=[ledger.GivenReply(key=one["key"], action="accept", content="{}") for one in asked.questions],
+            people=everybody,
             by=by,
             now=self.now,
         )
@@ -300,7 +304,7 @@ def question(message="Go on?", key="0"):
 
 def together(*functions):
     """Run each in a thread with a connection of its own, all at once; give each one's value or exception."""
-    barrier, came = threading.Barrier(len(functions), timeout=10), [None] * len(functions)
+    barrier, came = threading.Barrier(len(functions), timeout=PATIENCE_S), [None] * len(functions)
 
     def run(place, function):
         try:
@@ -315,9 +319,24 @@ def together(*functions):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE_S)
     assert not any(thread.is_alive() for thread in threads), "they wait for each other"
     return came
+
+
+def until_somebody_waits_for_a_lock():
+    """Return when another connection of this database stands before a lock."""
+    deadline = time.monotonic() + PATIENCE_S
+    with connection.cursor() as cursor:
+        while time.monotonic() < deadline:
+            cursor.execute("SELECT pg_stat_clear_snapshot()")  # within a transaction the view stands still
+            cursor.execute(
+                "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            )
+            if cursor.fetchone():
+                return
+            time.sleep(0.01)
+    raise AssertionError("nobody waits for a lock")
 
 
 def break_commit(monkeypatch, *, after, times=1):

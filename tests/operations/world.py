@@ -22,6 +22,7 @@ from operations import ledger
 from operations.driver import Driver
 from operations.machine import State
 from tests.adapters.inprocess import InProcessTransport
+from tests.approvers import everybody
 
 START = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 IDLE_S = 0.2
@@ -197,6 +198,7 @@ class World:
             as_shown_digest="0" * 64,
             form_id=uuid.uuid4(),
             replies=replies,
+            people=everybody,
             by=by,
             now=self.now(),
         )

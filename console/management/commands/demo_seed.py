@@ -18,6 +18,7 @@ from console.access import Role
 from console.ground.home import Home, write_private
 from console.models import Scope
 from operations import ledger, registration
+from operations.queries import scope
 
 _WORDS = "amber basil cedar delta ember fjord grove hazel ivory jetty koala linen maple noble ocean pearl".split()  # noqa: SIM905
 
@@ -39,6 +40,7 @@ class Command(BaseCommand):
         for role in Role:
             Group.objects.get_or_create(name=role.value)
         _write_people(home)
+        _write_team()
         _write_token(home)
         for server in demo.servers(port=settings.DEMO_PORT):
             registration.register(server, moves=True)
@@ -58,6 +60,15 @@ def _write_people(home: Home) -> None:
         user.groups.add(Group.objects.get(name=role))
         known[username] = {"username": username, "password": password, "roles": [role]}
     write_private(home.people, json.dumps(list(known.values()), indent=2))
+
+
+def _write_team() -> None:
+    """Put the demo's people into a team that looks after every server: whoever is in no team sees none (W)."""
+    note = ledger.Note(by="demo_seed", reason="the demo's people", now=timezone.now())
+    if demo.TEAM not in {team.slug for team in scope.teams()}:
+        ledger.save_team(demo.TEAM, title="Everybody", all_servers=True, note=note)
+    for username in demo.PEOPLE:
+        ledger.join_team(demo.TEAM, member=f"person:{username}", note=note)
 
 
 def _read(home: Home) -> list[dict[str, Any]]:
