@@ -79,6 +79,7 @@ class Aip151:
         needs_session=False,
         cancel_ack_is_terminal=False,
         result_inline=True,
+        tool_error=ProtocolStatus.FAILED,
         has_input_rounds=False,
         answers_repeatable=False,
         input_before_task=False,

@@ -85,6 +85,8 @@ class Promises:
     """C2: a successful cancel answer is terminal evidence. Otherwise cancel is cooperative (C5)."""
     result_inline: bool
     """A terminal look carries the result; no fetch of its own is needed."""
+    tool_error: ProtocolStatus
+    """R7: the status under which the tool's own error stands."""
     has_input_rounds: bool
     answers_repeatable: bool
     """I7: sending the identical answer again is harmless."""
@@ -318,6 +320,11 @@ class Overheard:
     event_id: str
     """Where to resume after it; empty where the server offers no resumption."""
     exchange: Exchange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hinted:
+    """The server says that its task has moved: a reason to look earlier, and never news (P7)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -574,8 +581,8 @@ class StandingStream(Protocol):
         """How long the server wants us to stay away before we come back."""
         ...
 
-    def heard(self) -> AsyncIterator[Overheard]:
-        """Yield each question as it comes; end with the stream. Raises any AdapterError."""
+    def heard(self) -> AsyncIterator[Overheard | Hinted]:
+        """Yield each question and each hint as it comes; end with the stream. Raises any AdapterError."""
         ...
 
 

@@ -9,8 +9,13 @@ What shapes this adapter:
 * A server may also ask on the standing stream of the session, and need not show `input_required`
   then. `listen` holds that stream; whoever calls it stores what it hears before anything else.
 * A stream that broke off is resumed where its server gave event ids: nothing is sent twice for it.
-* `tasks/get` is the only source of a status.
+* `tasks/get` is the only source of a status. A status that is pushed on the standing stream is a hint to look (P7).
 * A server numbers its questions in a space of its own that may start at 0 and may repeat.
+* What a server asks that no person is needed for is answered while its stream is open: it may wait
+  for our word. So is a question of a call that runs at once. It has no task that could keep the
+  question, its limit is shorter than a person's time, and an answer could not be bound to it once
+  its stream is gone (I3, N2): the server hears that nobody can be asked, and ends the call by
+  itself. That is neither accept, nor decline, nor dismiss (I5).
 
 The words themselves are in `mcp_2025_11_25_codec`.
 """
@@ -34,6 +39,7 @@ from adapters.contract import (
     Delivered,
     Exchange,
     Handle,
+    Hinted,
     Json,
     Lookup,
     MaybeSent,
@@ -60,7 +66,7 @@ from adapters.contract import (
     WireResponse,
     WrongProtocol,
 )
-from adapters.jsonrpc import ServerRequest
+from adapters.jsonrpc import Notification, ServerRequest
 from adapters.mcp_exchange import Heard, evidence
 
 QUESTION_WAIT_S = 8.0
@@ -90,6 +96,7 @@ class Mcp20251125:
         needs_session=True,
         cancel_ack_is_terminal=True,
         result_inline=False,
+        tool_error=ProtocolStatus.FAILED,
         has_input_rounds=True,
         answers_repeatable=False,
         input_before_task=False,
@@ -144,11 +151,14 @@ class Mcp20251125:
         request = _request("tools/call", body, handle.session)
         seen: list[Exchange] = []
         with evidence(seen):
-            heard = await _converse(wire, request, codec.call_id(call))
+            heard = await _converse(
+                wire, request, codec.call_id(call), keeps=_is_question if call.as_task else _nothing
+            )
             seen += heard.exchanges
             found = codec.decode_created(heard.said, asked=heard.asked, as_task=call.as_task)
-        task_id = None if isinstance(found, Absent) or found.task is None else found.task.task_id
-        await self._be_polite(wire, handle.session, heard.asked, task_id)
+        if call.as_task:
+            task_id = None if isinstance(found, Absent) or found.task is None else found.task.task_id
+            await self._be_polite(wire, handle.session, heard.asked, task_id)
         return replace(found, exchanges=tuple(seen))
 
     async def find(self, wire: Wire, handle: Handle, call: Call, lookup: Lookup) -> Observation:  # noqa: ARG002 - the session is the key here
@@ -291,7 +301,7 @@ class Mcp20251125:
 
     async def be_polite(self, wire: Wire, handle: Handle, request: ServerRequest) -> None:
         """Answer one request of the server that is no question of ours."""
-        await self._be_polite(wire, handle.session, [request], None)
+        await _say(wire, handle.session, codec.encode_courtesy(request), request.method)
 
     async def _be_polite(
         self,
@@ -302,16 +312,15 @@ class Mcp20251125:
         *,
         on_own_stream: bool = False,
     ) -> None:
-        """Answer a ping, and refuse what we never offered and what names no task of ours (B033)."""
+        """Refuse the questions that name no task of ours (B033). All else was answered as it came."""
         strangers = [
             request
             for request in asked
-            if task_id is None or not codec.is_about(request, task_id, on_own_stream=on_own_stream)
+            if _is_question(request)
+            and (task_id is None or not codec.is_about(request, task_id, on_own_stream=on_own_stream))
         ]
         for request in strangers[:MAX_COURTESIES]:
-            # Only a courtesy: the observation is already in hand and must not be lost to it.
-            with contextlib.suppress(AdapterError):
-                await _tell(wire, session, request.method, codec.encode_courtesy(request), total_s=COURTESY_S)
+            await _say(wire, session, codec.encode_courtesy(request), request.method)
 
 
 class _Listening:
@@ -333,22 +342,25 @@ class _Listening:
         """How long the server wants us away."""
         return self._standing.retry_s
 
-    async def heard(self) -> AsyncIterator[Overheard]:
-        """Yield the questions that may be this operation's; answer or refuse all else that is asked."""
-        task_id = self._handle.task_id
+    async def heard(self) -> AsyncIterator[Overheard | Hinted]:
+        """Yield the questions that may be this operation's, and hints; answer or refuse all else that is asked."""
         async for message, exchange in self._standing.messages():
+            if isinstance(message, Notification) and codec.is_hint(message, task_id=self._handle.task_id):
+                yield Hinted()
             if not isinstance(message, ServerRequest):
                 continue
-            named = codec.named_task(message)
-            if message.method != "elicitation/create" or (named and task_id and named != task_id):
+            if not self._may_be_ours(message):
                 await self._adapter.be_polite(self._wire, self._handle, message)
                 continue
             # One that cannot be shown is no reason to leave the stream: the next can (B033).
             with contextlib.suppress(WrongProtocol):
-                question = codec.decode_question(message)
-                yield Overheard(
-                    question=question, task_id=named, event_id=self._standing.last_event_id, exchange=exchange
-                )
+                question, named = codec.decode_question(message), codec.named_task(message)
+                event_id = self._standing.last_event_id
+                yield Overheard(question=question, task_id=named, event_id=event_id, exchange=exchange)
+
+    def _may_be_ours(self, asked: ServerRequest) -> bool:
+        named, task_id = codec.named_task(asked), self._handle.task_id
+        return _is_question(asked) and not (named and task_id and named != task_id)
 
 
 def _standing_request(session: str | None, last_event_id: str, total_s: float | None) -> WireRequest:
@@ -393,14 +405,38 @@ def _refused_delivery(response: WireResponse, session: str | None) -> AdapterErr
     return http.status_error(response)
 
 
+async def _say(wire: Wire, session: str | None, body: bytes, label: str) -> None:
+    # Only a courtesy: what is seen besides must not be lost to it.
+    with contextlib.suppress(AdapterError):
+        await _tell(wire, session, label, body, total_s=COURTESY_S)
+
+
+def _is_question(asked: ServerRequest) -> bool:
+    return asked.method == "elicitation/create"
+
+
+def _nothing(_asked: ServerRequest) -> bool:
+    return False
+
+
 async def _converse(
     wire: Wire,
     request: WireRequest,
     request_id: str,
     *,
-    enough: Callable[[ServerRequest], bool] = lambda _asked: False,
+    enough: Callable[[ServerRequest], bool] = _nothing,
+    keeps: Callable[[ServerRequest], bool] = _is_question,
 ) -> Heard:
+    """Ask, and meanwhile answer a ping and refuse what we never offered; `keeps` says what is left for later."""
     session = dict(request.headers).get("MCP-Session-Id")
+    courtesies = 0
+
+    async def answer(asked: ServerRequest) -> None:
+        nonlocal courtesies
+        if not keeps(asked) and courtesies < MAX_COURTESIES:
+            courtesies += 1
+            await _say(wire, session, codec.encode_courtesy(asked, inline=keeps is _nothing), asked.method)
+
     return await mcp_exchange.ask(
         wire,
         request,
@@ -408,6 +444,7 @@ async def _converse(
         enough=enough,
         session_lost=_session_rule(session),
         resume=lambda event_id, left_s: _standing_request(session, event_id, left_s),
+        aside=answer,
     )
 
 

@@ -36,7 +36,7 @@ from adapters.contract import (
     Working,
     WrongProtocol,
 )
-from adapters.jsonrpc import RpcError, RpcResult, ServerRequest
+from adapters.jsonrpc import Notification, RpcError, RpcResult, ServerRequest
 from adapters.mcp_shapes import (
     BAD_PARAMS,
     KEY_META,
@@ -114,12 +114,15 @@ def encode_reply(reply: Reply, *, task_id: str | None) -> bytes:
     return jsonrpc.encode_response(request_id=key, result=strictjson.compose(result))
 
 
-def encode_courtesy(request: ServerRequest) -> bytes:
-    """Write what we say to a request that is no question of ours: a pong, or a refusal (B033, B120)."""
+def encode_courtesy(request: ServerRequest, *, inline: bool = False) -> bytes:
+    """Write what we say to a request that no person will see: a pong, or a refusal (B033, B120).
+
+    `inline`: it came from a call that runs at once.
+    """
     if request.method == "ping":
         return jsonrpc.encode_response(request_id=request.id, result=b"{}")
     if request.method == "elicitation/create":
-        words = "this question names no task of ours"
+        words = "nobody can be asked in a call that runs at once" if inline else "this question names no task of ours"
         return jsonrpc.encode_error(request_id=request.id, code=BAD_PARAMS, message=words)
     return jsonrpc.encode_error(request_id=request.id, code=UNKNOWN_METHOD, message="not offered")
 
@@ -247,6 +250,15 @@ def named_task(request: ServerRequest) -> str | None:
     """Return the task that a request of the server says it is about; empty for a name that is no text."""
     named = member(member(request.params, "_meta"), RELATED_TASK).get("taskId")
     return named if named is None or isinstance(named, str) else ""
+
+
+def is_hint(told: Notification, *, task_id: str | None) -> bool:
+    """Whether a notification says that this task has moved. Where none is known, the session's one may be meant.
+
+    What it says of the status is not read: only a look is evidence (P7, B026).
+    """
+    named = told.params.get("taskId")
+    return told.method == "notifications/tasks/status" and isinstance(named, str) and task_id in (None, named)
 
 
 def decode_question(request: ServerRequest) -> Question:

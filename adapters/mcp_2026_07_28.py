@@ -71,6 +71,7 @@ class Mcp20260728:
         needs_session=False,
         cancel_ack_is_terminal=False,
         result_inline=True,
+        tool_error=ProtocolStatus.COMPLETED,
         has_input_rounds=True,
         answers_repeatable=True,
         input_before_task=True,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -41,6 +41,12 @@ _EVENT_TYPE = "text/event-stream"
 
 Resume: TypeAlias = Callable[[str, float], WireRequest]
 """Given the last event id and the seconds that are left: the request for what came after it."""
+Aside: TypeAlias = Callable[[ServerRequest], Awaitable[None]]
+"""Told of each request of the server as it comes, while its stream stays open. Never raises."""
+
+
+async def _say_nothing(_asked: ServerRequest) -> None:
+    """Leave what a server asks to whoever reads the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,15 +90,17 @@ async def ask(
     session_lost: SessionRule = lambda _status, _error: False,
     patient: bool = False,
     resume: Resume | None = None,
+    aside: Aside = _say_nothing,
 ) -> Heard:
     """Send a request and read its answer.
 
     `enough`: a server's request that ends the listening before the answer comes. `patient`: an
     event that cannot be read does not end it, because to leave the stream would cancel the request
     (C8); it is raised only where no answer follows. `resume`: how to ask for the rest of a stream
-    that broke off, where its server gave event ids.
+    that broke off, where its server gave event ids. `aside`: a server may wait for our word before
+    it gives its answer.
     """
-    listening = _Listening(request_id, enough, patient=patient)
+    listening = _Listening(request_id, enough, patient=patient, aside=aside)
     within_s = RESUME_WITHIN_S if request.total_s is None else request.total_s
     ends = asyncio.get_running_loop().time() + within_s
     try:
@@ -215,12 +223,15 @@ def evidence(seen: Sequence[Exchange]) -> Iterator[None]:
 class _Listening:
     """What is listened for, and what has come so far, over every stream that brings a part of it."""
 
-    def __init__(self, request_id: str, enough: Callable[[ServerRequest], bool], *, patient: bool) -> None:
+    def __init__(
+        self, request_id: str, enough: Callable[[ServerRequest], bool], *, patient: bool, aside: Aside
+    ) -> None:
         self.request_id = request_id
         self.last_event_id = ""
         self.retry_s = 0.0
         self._enough = enough
         self._patient = patient
+        self._aside = aside
         self._asked: list[ServerRequest] = []
         self._unread: Answered | None = None
 
@@ -230,7 +241,10 @@ class _Listening:
         reader, chunks = sse.EventReader(last_event_id=self.last_event_id or None), stream.chunks()
         try:
             async for chunk in chunks:
+                known = len(self._asked)
                 answer = self._take(stream, reader, chunk)
+                for request in self._asked[known:]:
+                    await self._aside(request)
                 if answer is not None or any(self._enough(request) for request in self._asked):
                     break
             else:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from adapters.contract import Adapter, AdapterError, Handle, Listens, Refused, SessionLost, StandingStream
+from adapters.contract import Adapter, AdapterError, Handle, Hinted, Listens, Refused, SessionLost, StandingStream
 from operations import ledger
 from operations.ledger import Work
 from operations.sending import SendGate, StepRunner, WireFor
@@ -32,6 +32,8 @@ RENEW_S = 15.0
 ASK_AGAIN = timedelta(minutes=10)
 """A server that refused its stream is not asked for one again before this."""
 LONGEST_AWAY_S = 30.0
+HINT_GAP = timedelta(seconds=5)
+"""A server that pushes every step of its work brings at most one look forward in this time (P1, P2)."""
 
 
 class Streams:
@@ -120,10 +122,20 @@ class Streams:
     async def _store(self, operation: str, held: _Held, stream: StandingStream) -> None:
         try:
             async for heard in stream.heard():
+                if isinstance(heard, Hinted):
+                    await self._hint(operation, held)
+                    continue
                 await self._run(ledger.overheard, operation, session=held.session, heard=heard, now=self._clock())
                 held.losses = 0
         finally:
             held.event_id, held.wish_s = stream.last_event_id, stream.retry_s
+
+    async def _hint(self, operation: str, held: _Held) -> None:
+        """P7, I1: a push brings the next look forward, whatever it says."""
+        now = self._clock()
+        if held.hinted_at is None or now >= held.hinted_at + HINT_GAP:
+            held.hinted_at = now
+            await self._run(ledger.nudge, operation, now=now)
 
     async def _renew(self) -> None:
         """Keep the leases, and leave what is no longer wanted: an operation that ended, another session."""
@@ -151,6 +163,7 @@ class _Held:
         self.event_id = ""
         self.losses = 0
         self.wish_s: float | None = None
+        self.hinted_at: datetime | None = None
 
     def away_s(self) -> float:
         """How long to stay away after a loss: at least what the server wants, and longer each time."""

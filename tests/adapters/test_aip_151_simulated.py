@@ -19,7 +19,6 @@ from adapters.contract import (
     Handle,
     Lookup,
     MaybeSent,
-    NotReady,
     ProtocolStatus,
     RefusalKind,
     Refused,
@@ -167,23 +166,6 @@ class TestSteps:
 
         assert seen.result.value["value"] == {"text": "told to cancel"}
 
-    async def test_a_cancel_is_taken_and_wins_later(self):
-        """C5."""
-        world = World(cancel_after_s=3)
-        await world.submit()
-
-        answer = await world.cancel()
-        during = await world.look()
-        world.now += 3
-        after = await world.look()
-
-        assert isinstance(answer, CancelAnswer)
-        assert isinstance(during, Working)
-        assert during.task.message == "halfway, cancellation requested"
-        assert after.status is ProtocolStatus.CANCELLED
-        assert world.truth.effects == []
-        assert [cancel.won for cancel in world.truth.cancels] == [True]
-
     async def test_a_cancel_is_taken_and_loses(self):
         """C11: a completion may win until code 1 is seen."""
         world = World(cancel_after_s=30)
@@ -215,26 +197,6 @@ class TestSteps:
 
         assert isinstance(refused, CancelRefused)
         assert refused.message == "Operations of this service cannot be cancelled"
-
-    async def test_a_cancel_of_what_has_ended_leaves_its_result(self):
-        """C3."""
-        world = World()
-        await world.submit()
-        world.now += 60
-
-        await world.cancel()
-        world.now += 60
-
-        assert (await world.look()).status is ProtocolStatus.COMPLETED
-
-    async def test_an_unknown_operation(self):
-        """X1."""
-        world = World()
-        world.handle = Handle(task_id=f"{PLACE}/operations/nope")
-
-        assert isinstance(await world.look(), Absent)
-        assert isinstance(await world.cancel(), CancelRefused)
-        assert isinstance(await world.fetch(), NotReady)
 
     async def test_a_method_that_is_not_there(self):
         """Nothing was created, and an admin can repair it."""

@@ -13,7 +13,6 @@ from adapters.contract import (
     Action,
     BrokenPeer,
     Call,
-    CancelAnswer,
     CancelRefused,
     Ended,
     Endpoint,
@@ -35,8 +34,8 @@ from adapters.contract import (
 from adapters.http import Connections, HttpWire
 from adapters.mcp_2025_11_25 import Mcp20251125
 from adapters.simulator import core, demo, face
-from adapters.simulator.scenario import CancelStyle, Fault, FaultKind, QuestionStyle, Scenario
-from adapters.simulator.scripts import Ask, Crash, Effect, Finish, Tool, Work
+from adapters.simulator.scenario import Fault, FaultKind, QuestionStyle, Scenario
+from adapters.simulator.scripts import Ask, Effect, Finish, Tool, Work
 from tests.adapters.inprocess import InProcessTransport
 from tests.adapters.scripted import NOON, open_gate
 
@@ -65,27 +64,21 @@ def _visit(arguments):
     return Finish(text="paid")
 
 
-def _crash(arguments):
-    yield Work(seconds=1)
-    return Crash(message="kaboom")
-
-
-def _sorry(arguments):
-    yield Work(seconds=1)
-    return Finish(text="quota exceeded", is_error=True)
-
-
 def _tool(name, script, support="optional"):
     return Tool(name=name, title=name, description="", script=script, input_schema={}, task_support=support)
+
+
+def _ask_at_once(arguments):
+    answer = yield Ask(message="sure?", schema={"type": "object", "properties": {}})
+    return Finish(text=f"told to {answer.action}", is_error=answer.action == "error")
 
 
 TOOLS = (
     _tool("work", _work),
     _tool("ask", _ask, "required"),
     _tool("visit", _visit),
-    _tool("crash", _crash),
-    _tool("sorry", _sorry),
     _tool("inline", _work, "forbidden"),
+    _tool("asks inline", _ask_at_once, "forbidden"),
 )
 
 
@@ -171,33 +164,6 @@ class TestSteps:
 
         assert [tool.name for tool in found.tools] == [tool.name for tool in TOOLS]
 
-    async def test_two_rounds_each_once(self):
-        """I4."""
-        world = World(stale_streams_swallow=True)
-        await world.submit("ask", rounds=2)
-        messages = []
-        for _ in range(2):
-            seen = await world.look(expect_question=True)
-            messages.append(seen.questions[0].message)
-            await world.answer(seen.questions[0])
-
-        ended = await world.look()
-
-        assert messages == ["question 0", "question 1"]
-        assert isinstance(ended, Ended)
-        assert [answer.used for answer in world.truth.answers] == [True, True]
-
-    @pytest.mark.parametrize("action", Action)
-    async def test_three_different_answers(self, action):
-        """I5."""
-        world = World()
-        await world.submit("ask")
-        seen = await world.look(expect_question=True)
-
-        await world.answer(seen.questions[0], action)
-
-        assert [answer.action for answer in world.truth.answers] == [action.value]
-
     async def test_a_question_may_want_a_visit(self):
         world = World()
         await world.submit("visit")
@@ -220,6 +186,17 @@ class TestSteps:
         assert seen.task is None
         assert seen.result.value["structuredContent"] == {"n": 9007199254740993}
 
+    async def test_a_question_of_a_call_that_runs_at_once_is_refused_while_its_stream_is_open(self):
+        """I3, I5, N2: nobody is asked, nothing is approved, and the call has an end that is known."""
+        world = World()
+
+        seen = await world.submit("asks inline", as_task=False)
+
+        assert isinstance(seen, Ended)
+        assert (seen.status, seen.result.is_error) == (ProtocolStatus.FAILED, True)
+        assert [(answer.action, answer.used) for answer in world.truth.answers] == [("error", True)]
+        assert b"elicitation/create" in seen.exchanges[0].body
+
     async def test_a_call_without_the_task_it_requires_ends_in_words(self):
         world = World()
 
@@ -237,49 +214,6 @@ class TestSteps:
 
         assert caught.value.kind is RefusalKind.TASK
         assert world.truth.created == []
-
-    @pytest.mark.parametrize("tool", ["crash", "sorry"])
-    async def test_a_failure_has_a_result(self, tool):
-        """R2, R7."""
-        world = World()
-        await world.submit(tool)
-        world.now += 5
-        ended = await world.look()
-
-        result = await world.fetch(ended.status)
-
-        assert ended.status is ProtocolStatus.FAILED
-        assert result.is_error
-
-    async def test_a_cancel_while_working(self):
-        """C2."""
-        world = World()
-        await world.submit()
-
-        answer = await world.cancel()
-        after = await world.look()
-
-        assert isinstance(answer, CancelAnswer)
-        assert answer.task.status is ProtocolStatus.CANCELLED
-        assert after.status is ProtocolStatus.CANCELLED
-        assert world.truth.effects == []
-
-    async def test_a_cancel_while_a_person_is_asked(self):
-        """B194."""
-        world = World()
-        await world.submit("ask")
-
-        answer = await world.cancel()
-
-        assert answer.task.status is ProtocolStatus.CANCELLED
-
-    async def test_an_unknown_task(self):
-        world = World()
-        await world.open()
-        world.handle = Handle(session=world.handle.session, task_id="nope")
-
-        assert isinstance(await world.look(), Absent)
-        assert isinstance(await world.cancel(), CancelRefused)
 
     async def test_a_server_without_sessions(self):
         world = World(sessions=False)
@@ -457,17 +391,6 @@ class TestFaults:
         seen = [(await world.look()).status for _ in range(2)]
 
         assert seen == [ProtocolStatus.COMPLETED, ProtocolStatus.CANCELLED]
-
-    async def test_a_lie_about_a_cancel_is_seen_by_the_next_look(self):
-        world = World(cancel=CancelStyle.LIES)
-        await world.submit()
-        world.now += 60
-
-        answer = await world.cancel()
-        after = await world.look()
-
-        assert answer.task.status is ProtocolStatus.CANCELLED
-        assert after.status is ProtocolStatus.COMPLETED
 
     async def test_work_that_goes_on_after_a_won_cancel_has_its_effect(self):
         """C4, C6, C7."""

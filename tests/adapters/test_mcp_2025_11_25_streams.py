@@ -11,6 +11,7 @@ from adapters.contract import (
     AdapterError,
     Endpoint,
     Handle,
+    Hinted,
     Listens,
     MaybeSent,
     NeedsInput,
@@ -224,6 +225,24 @@ class TestStandingStream:
         (heard,) = await everything(peer, SESSION)
 
         assert heard.task_id == TASK_ID
+
+    @pytest.mark.parametrize(
+        "handle, told, hints",
+        [
+            (HANDLE, task(status="completed"), 1),
+            (HANDLE, {"taskId": TASK_ID, "status": "any word"}, 1),
+            (SESSION, task(), 1),
+            (HANDLE, task(taskId="another"), 0),
+            (HANDLE, {"status": "completed"}, 0),
+        ],
+        ids=["its own", "unread", "before the answer to the submit", "another's", "nobody's"],
+    )
+    async def test_p7_a_pushed_status_is_a_hint_whatever_it_says(self, handle, told, hints):
+        """B026: it carries nothing that could be taken for a look."""
+        note = {"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": told}
+        other = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"taskId": TASK_ID}}
+
+        assert await everything(Peer(stream(event(note), event(other))), handle) == [Hinted()] * hints
 
     async def test_b120_a_ping_is_answered_and_what_we_never_offered_refused(self):
         ping = {"jsonrpc": "2.0", "id": "s1", "method": "ping"}

@@ -11,7 +11,6 @@ from adapters.contract import (
     Action,
     BrokenPeer,
     Call,
-    CancelAnswer,
     CancelRefused,
     Continuation,
     Ended,
@@ -35,7 +34,7 @@ from adapters.http import HttpWire
 from adapters.mcp_2026_07_28 import Mcp20260728
 from adapters.simulator import face, modern
 from adapters.simulator.scenario import CancelStyle, Fault, FaultKind, Scenario
-from adapters.simulator.scripts import Ask, Crash, Effect, Finish, Tool, Work
+from adapters.simulator.scripts import Ask, Effect, Finish, Tool, Work
 from tests.adapters.inprocess import InProcessTransport
 from tests.adapters.scripted import NOON, open_gate
 
@@ -73,16 +72,6 @@ def _ask_late(arguments):
     return Finish(text=f"told to {answer.action}")
 
 
-def _crash(arguments):
-    yield Work(seconds=1)
-    return Crash(message="kaboom")
-
-
-def _sorry(arguments):
-    yield Work(seconds=1)
-    return Finish(text="quota exceeded", is_error=True)
-
-
 def _tool(name, script, support="optional", schema=None):
     return Tool(name=name, title=name, description="", script=script, input_schema=schema or {}, task_support=support)
 
@@ -102,8 +91,6 @@ TOOLS = (
     _tool("ask", _ask),
     _tool("ask both", _ask_both),
     _tool("asklate", _ask_late, "forbidden"),
-    _tool("crash", _crash),
-    _tool("sorry", _sorry),
     _tool("inline", _work, "forbidden"),
     _tool("only-tasks", _work, "required"),
     _tool("größe", _work, schema=MARKED),
@@ -251,17 +238,6 @@ class TestSteps:
         assert one.questions == both.questions[1:]
         assert ended.result.value["content"][0]["text"] == "accept decline"
 
-    @pytest.mark.parametrize("action", Action)
-    async def test_three_different_answers(self, action):
-        """I5, B181."""
-        world = World()
-        await world.submit("ask")
-        seen = await world.look()
-
-        await world.answer(*seen.questions, action=action)
-
-        assert [answer.action for answer in world.truth.answers] == [action.value]
-
     @pytest.mark.parametrize("inline", [{"as_task": False}, {}], ids=["we want no task", "the server has none"])
     async def test_a_call_that_runs_at_once(self, inline):
         """N2, B017."""
@@ -289,30 +265,6 @@ class TestSteps:
             await World().submit("nope")
 
         assert caught.value.kind is RefusalKind.REQUEST
-
-    async def test_the_tools_own_error_stands_under_completed(self):
-        """R7."""
-        world = World()
-        await world.submit("sorry")
-        world.now += 5
-
-        ended = await world.look()
-
-        assert ended.status is ProtocolStatus.COMPLETED
-        assert ended.result.is_error
-
-    async def test_a_crash_is_failed_and_its_error_is_the_result(self):
-        """R2."""
-        world = World()
-        await world.submit("crash")
-        world.now += 5
-
-        ended = await world.look()
-        again = await world.fetch(ProtocolStatus.FAILED)
-
-        assert ended.status is ProtocolStatus.FAILED
-        assert ended.result.is_error
-        assert again.value == {"code": -32603, "message": "kaboom"}
 
     async def test_an_unknown_task(self):
         """X1."""
@@ -419,31 +371,6 @@ class TestBeforeTheTask:
 
 
 class TestCancel:
-    async def test_the_acknowledgement_is_no_evidence(self):
-        """C5."""
-        world = World()
-        await world.submit()
-
-        answer = await world.cancel()
-        after = await world.look()
-
-        assert answer == CancelAnswer(task=None, exchanges=answer.exchanges)
-        assert after.status is ProtocolStatus.CANCELLED
-        assert world.truth.effects == []
-
-    async def test_a_late_cancel_is_seen_when_it_is_there(self):
-        world = World(cancel=CancelStyle.LATE)
-        await world.submit()
-
-        await world.cancel()
-        at_once = await world.look()
-        world.now += 2
-        later = await world.look()
-
-        assert isinstance(at_once, Working)
-        assert later.status is ProtocolStatus.CANCELLED
-        assert [cancel.won for cancel in world.truth.cancels] == [False, True]
-
     async def test_a_late_cancel_may_be_too_late(self):
         """F4: the work ends between the acknowledgement and the cancel."""
         world = World(cancel=CancelStyle.LATE)
@@ -464,17 +391,6 @@ class TestCancel:
         await world.cancel()
         world.now += 60
 
-        assert (await world.look()).status is ProtocolStatus.COMPLETED
-
-    async def test_a_finished_task_is_acknowledged_all_the_same(self):
-        """C3 by other means: the same bare yes, and the terminal stays."""
-        world = World()
-        await world.submit()
-        world.now += 60
-
-        answer = await world.cancel()
-
-        assert answer.task is None
         assert (await world.look()).status is ProtocolStatus.COMPLETED
 
     async def test_a_server_may_have_no_cancel(self):

@@ -62,6 +62,7 @@ class Decoded:
             needs_session=lookup is Lookup.SESSION_LIST,
             cancel_ack_is_terminal=not self._is_later,
             result_inline=self._is_later,
+            tool_error=ProtocolStatus.COMPLETED if self._is_later else ProtocolStatus.FAILED,
             has_input_rounds=True,
             answers_repeatable=False,
             input_before_task=False,

@@ -9,7 +9,18 @@ from typing import Any, cast
 
 import pytest
 
-from adapters.contract import Exchange, Handle, MaybeSent, Mode, Overheard, Question, RefusalKind, Refused, SessionLost
+from adapters.contract import (
+    Exchange,
+    Handle,
+    Hinted,
+    MaybeSent,
+    Mode,
+    Overheard,
+    Question,
+    RefusalKind,
+    Refused,
+    SessionLost,
+)
 from operations import ledger, streams
 from operations.streams import Streams
 
@@ -36,7 +47,7 @@ class Stream:
 
     async def heard(self):
         for one in self.said:
-            self.last_event_id = one.event_id
+            self.last_event_id = getattr(one, "event_id", "")
             yield one
         if self.ends is None:
             await asyncio.Event().wait()
@@ -87,11 +98,12 @@ class Place:
     def __init__(self, *answers):
         self.server: Any = Server(*answers)
         self.ledger, wire = Ledger(), cast("Any", object())
+        self.now = NOON
         self.streams = Streams(
             adapter_for=lambda _version, _release: self.server,
             wire_for=lambda _work, _gate: wire,
             run=self.ledger.run,
-            clock=lambda: NOON,
+            clock=lambda: self.now,
         )
 
     async def hold(self, operation=None, *, slug="shop", session="s"):
@@ -122,6 +134,18 @@ async def test_what_is_heard_is_stored_in_order():
 
         assert here.ledger.count("overheard") == 2
         assert here.ledger.count("nudge") == 0
+
+
+async def test_p7_a_hint_brings_the_look_forward_and_a_storm_of_them_no_more():
+    """I1, P2: nothing of it is stored."""
+    async with place(Stream(*[Hinted()] * 50)) as here:
+        await here.hold()
+        first = here.ledger.count("nudge")
+        here.now += streams.HINT_GAP
+        await here.streams._hint("op", next(iter(here.streams._held.values())))
+
+        assert (first, here.ledger.count("nudge")) == (1, 2)
+        assert here.ledger.count("overheard") == 0
 
 
 @pytest.mark.parametrize("ends", ["at its end", MaybeSent("gone")], ids=["ended", "broken"])
