@@ -10,14 +10,12 @@ import pytest
 from adapters.contract import (
     Absent,
     Action,
-    CancelAnswer,
     CancelRefused,
     Continuation,
     Ended,
     Handle,
     MaybeSent,
     NeedsInput,
-    NotReady,
     ProtocolStatus,
     RefusalKind,
     Refused,
@@ -82,22 +80,6 @@ async def test_two_questions_of_one_round_are_answered_one_by_one(fastmcp_4_serv
     assert text_of(ended.result) == "a accept {'ok': True}, b decline None"
 
 
-async def test_two_rounds_have_two_keys(fastmcp_4_server):
-    """I4: the tool calls both "q"; the server keeps its keys apart."""
-    keys = []
-    async with wired(fastmcp_4_server) as wire:
-        handle, _ = await begin(wire, "rounds")
-        for number in range(2):
-            seen = await look_until(wire, handle, NeedsInput)
-            assert seen.questions[0].message == f"round {number}"
-            keys.append(seen.questions[0].key)
-            await ADAPTER.answer(wire, handle, [reply(question) for question in seen.questions])
-        ended = await look_until(wire, handle, Ended)
-
-    assert len(set(keys)) == 2
-    assert text_of(ended.result) == "2 rounds"
-
-
 async def test_an_answer_that_comes_twice_or_too_late_is_taken_without_a_word(fastmcp_4_server):
     """I6, I7: why the acknowledgement is no evidence, and why a repeat is harmless."""
     async with wired(fastmcp_4_server) as wire:
@@ -135,16 +117,6 @@ async def test_a_state_that_was_tampered_with_is_refused(fastmcp_4_server):
     assert caught.value.kind is RefusalKind.REQUEST
 
 
-async def test_a_raised_exception_is_completed_with_the_tools_own_error(fastmcp_4_server):
-    """R7."""
-    async with wired(fastmcp_4_server) as wire:
-        handle, _ = await begin(wire, "boom")
-        ended = await look_until(wire, handle, Ended)
-
-    assert (ended.status, ended.result.is_error) == (ProtocolStatus.COMPLETED, True)
-    assert "kaboom" in text_of(ended.result)
-
-
 async def test_a_protocol_error_is_failed_and_its_error_is_the_result(fastmcp_4_server):
     """R2."""
     async with wired(fastmcp_4_server) as wire:
@@ -153,20 +125,6 @@ async def test_a_protocol_error_is_failed_and_its_error_is_the_result(fastmcp_4_
 
     assert ended.status is ProtocolStatus.FAILED
     assert ended.result.value == {"code": -32050, "message": "rpc level error"}
-
-
-async def test_a_cancel_is_acknowledged_and_seen_by_a_look(fastmcp_4_server):
-    """C5."""
-    async with wired(fastmcp_4_server) as wire:
-        handle, _ = await begin(wire, "slow", {"secs": 30})
-        answer = await ADAPTER.cancel(wire, handle)
-        after = await look_until(wire, handle, Ended)
-        late = await ADAPTER.fetch(wire, handle, ProtocolStatus.CANCELLED)
-
-    assert isinstance(answer, CancelAnswer)
-    assert answer.task is None
-    assert after.status is ProtocolStatus.CANCELLED
-    assert isinstance(late, NotReady)
 
 
 async def test_work_that_swallows_its_cancel_has_its_effect_all_the_same(fastmcp_4_server):
@@ -182,18 +140,6 @@ async def test_work_that_swallows_its_cancel_has_its_effect_all_the_same(fastmcp
     assert "swallowed" in happened
 
 
-async def test_a_finished_task_is_acknowledged_and_stays_finished(fastmcp_4_server):
-    """C3 by other means."""
-    async with wired(fastmcp_4_server) as wire:
-        handle, _ = await begin(wire, "slow")
-        await look_until(wire, handle, Ended)
-        answer = await ADAPTER.cancel(wire, handle)
-        after = await ADAPTER.look(wire, handle, expect_question=False)
-
-    assert isinstance(answer, CancelAnswer)
-    assert after.status is ProtocolStatus.COMPLETED
-
-
 async def test_an_unknown_task_is_absent_with_http_400(fastmcp_4_server):
     """X1."""
     unknown = Handle(task_id="nö pe")
@@ -204,25 +150,6 @@ async def test_an_unknown_task_is_absent_with_http_400(fastmcp_4_server):
     assert isinstance(seen, Absent)
     assert (seen.code, seen.exchanges[0].http_status) == (-32602, 400)
     assert isinstance(answer, CancelRefused)
-
-
-async def test_a_tool_that_runs_only_as_a_task_is_refused_without(fastmcp_4_server):
-    """B018, N2."""
-    async with wired(fastmcp_4_server) as wire:
-        with pytest.raises(Refused) as caught:
-            await ADAPTER.submit(wire, Handle(), a_call("only_tasks", as_task=False))
-
-    assert (caught.value.kind, caught.value.code) == (RefusalKind.ADMIN, -32021)
-
-
-async def test_a_call_that_runs_at_once(fastmcp_4_server):
-    """N2."""
-    async with wired(fastmcp_4_server) as wire:
-        seen = await ADAPTER.submit(wire, Handle(), a_call("slow", as_task=False))
-
-    assert isinstance(seen, Ended)
-    assert seen.task is None
-    assert text_of(seen.result) == "done"
 
 
 async def test_leaving_a_call_that_runs_at_once_cancels_it(fastmcp_4_server):
@@ -248,16 +175,6 @@ async def test_a_task_whose_answer_was_lost_runs_on_and_nobody_can_be_asked(fast
         happened = await call_at_once(wire, "effects")
 
     assert "orphan" in happened
-
-
-async def test_the_same_submit_twice_is_two_tasks(fastmcp_4_server):
-    """Why there is never a blind second submit: neither the id nor the key of the request is looked at."""
-    call = a_call("slow")
-    async with wired(fastmcp_4_server) as wire:
-        one = await ADAPTER.submit(wire, Handle(), call)
-        two = await ADAPTER.submit(wire, Handle(), call)
-
-    assert one.task.task_id != two.task.task_id
 
 
 @pytest.mark.parametrize("text", ["eu", " größe ", "=?base64?x?="])

@@ -9,14 +9,9 @@ import json
 import pytest
 
 from adapters.contract import (
-    Absent,
     Action,
-    CancelAnswer,
-    CancelRefused,
     Ended,
     Handle,
-    Lookup,
-    MaybeSent,
     NeedsInput,
     ProtocolStatus,
     Reply,
@@ -25,9 +20,9 @@ from adapters.contract import (
     ToolResult,
     Working,
 )
-from tests.verified.talk import ADAPTER, a_call, begin, find_until, look_until, losing_answers, text_of, wired
+from tests.verified.talk import ADAPTER, begin, look_until, text_of, wired
 
-pytestmark = [pytest.mark.verified, pytest.mark.asyncio]
+pytestmark = [pytest.mark.verified, pytest.mark.long, pytest.mark.asyncio]
 
 TOOL = "simulate-research-query"
 
@@ -72,42 +67,6 @@ async def test_the_first_question_of_a_session_has_the_id_0(everything_server):
     assert keys == ["0", "0"]
 
 
-async def test_a_task_is_cancelled_and_stays_so(everything_server):
-    """C2. The work behind it runs on."""
-    async with wired(everything_server) as wire:
-        handle, _ = await begin(wire, TOOL, {"topic": "x"})
-        answer = await ADAPTER.cancel(wire, handle)
-        after = await ADAPTER.look(wire, handle, expect_question=False)
-        again = await ADAPTER.cancel(wire, handle)
-
-    assert isinstance(answer, CancelAnswer)
-    assert answer.task.status is ProtocolStatus.CANCELLED
-    assert after.status is ProtocolStatus.CANCELLED
-    assert isinstance(again, CancelRefused)
-
-
-async def test_a_finished_task_is_not_cancelled(everything_server):
-    """C3."""
-    async with wired(everything_server) as wire:
-        handle, _ = await begin(wire, TOOL, {"topic": "x"})
-        await look_until(wire, handle, Ended)
-        answer = await ADAPTER.cancel(wire, handle)
-        after = await ADAPTER.look(wire, handle, expect_question=False)
-
-    assert isinstance(answer, CancelRefused)
-    assert after.status is ProtocolStatus.COMPLETED
-
-
-async def test_an_unknown_task_is_absent_and_no_more(everything_server):
-    """X1."""
-    async with wired(everything_server) as wire:
-        opened = await ADAPTER.open(wire)
-        seen = await ADAPTER.look(wire, Handle(session=opened.session, task_id="nope"), expect_question=False)
-
-    assert isinstance(seen, Absent)
-    assert not seen.by_key
-
-
 async def test_a_lost_session_is_said_with_400(everything_server):
     """Deviates: the contract wants 404."""
     async with wired(everything_server) as wire:
@@ -115,34 +74,6 @@ async def test_a_lost_session_is_said_with_400(everything_server):
             await ADAPTER.look(wire, Handle(session="never", task_id="t"), expect_question=False)
 
     assert caught.value.exchanges[0].http_status == 400
-
-
-async def test_a_task_whose_answer_was_lost_is_found_in_its_session(everything_server):
-    """F1, L4."""
-    call = a_call(TOOL, {"topic": "x"})
-    async with wired(everything_server) as wire, losing_answers(everything_server) as unlucky:
-        opened = await ADAPTER.open(wire)
-        handle = Handle(session=opened.session)
-        before = await ADAPTER.find(wire, handle, call, Lookup.SESSION_LIST)
-        with pytest.raises(MaybeSent):
-            await ADAPTER.submit(unlucky, handle, call)
-        found = await find_until(wire, handle, call, Working)
-
-    assert isinstance(before, Absent)
-    assert before.by_key
-    assert found.task.task_id
-
-
-async def test_a_call_without_a_task_where_one_is_required_is_refused_in_words(everything_server):
-    """Deviates: the contract wants an error, this is a tool result that says no."""
-    async with wired(everything_server) as wire:
-        opened = await ADAPTER.open(wire)
-        call = a_call(TOOL, {"topic": "x"}, as_task=False)
-        seen = await ADAPTER.submit(wire, Handle(session=opened.session), call)
-
-    assert isinstance(seen, Ended)
-    assert seen.task is None
-    assert seen.result.is_error
 
 
 def _first_choice(question):

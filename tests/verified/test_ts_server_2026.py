@@ -20,7 +20,6 @@ from adapters.contract import (
     ProtocolStatus,
     Working,
 )
-from tests.verified.peers.running import free_port, running
 from tests.verified.talk_2026 import (
     ADAPTER,
     a_call,
@@ -97,17 +96,6 @@ async def test_a_cancel_may_never_be_done(ts_2026_server):
     assert after.status is ProtocolStatus.COMPLETED
 
 
-async def test_a_finished_task_is_acknowledged_and_stays_finished(ts_2026_server):
-    async with wired(ts_2026_server) as wire:
-        handle, _ = await begin(wire, "slow")
-        await look_until(wire, handle, Ended)
-        await ADAPTER.cancel(wire, handle)
-        await asyncio.sleep(1.2)
-        after = await ADAPTER.look(wire, handle, expect_question=False)
-
-    assert after.status is ProtocolStatus.COMPLETED
-
-
 async def test_an_unknown_task_is_absent_with_http_200(ts_2026_server):
     """X1: fastmcp says 400; the body decides."""
     async with wired(ts_2026_server) as wire:
@@ -145,17 +133,3 @@ async def test_a_task_whose_answer_was_lost_runs_on(ts_2026_server):
         after = (await call_at_once(wire, "effects")).count("slow")
 
     assert after == before + 1
-
-
-async def test_a_server_that_was_restarted_knows_no_task_and_says_so_in_the_same_words(ts_2026_command):
-    """F9, X1: -32602 again, although the work may have been done."""
-    port = free_port()
-    with running("ts-server-2026-again", [*ts_2026_command, str(port)], port=port) as url:
-        async with wired(url) as wire:
-            handle, _ = await begin(wire, "slow")
-    with running("ts-server-2026-again", [*ts_2026_command, str(port)], port=port) as url:
-        async with wired(url) as wire:
-            seen = await ADAPTER.look(wire, handle, expect_question=False)
-
-    assert isinstance(seen, Absent)
-    assert not seen.by_key
