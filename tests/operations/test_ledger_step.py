@@ -1,5 +1,6 @@
 """The one primitive: locked, journalled, committed once, read back when nobody knows (L5, L7, R9, P6)."""
 
+import threading
 import uuid
 
 import pytest
@@ -9,7 +10,14 @@ from operations import ledger
 from operations.ledger import step as steps
 from operations.machine import Event, IllegalStep, StaleStep, State
 from operations.models import JournalKind
-from tests.operations.room import break_commit, result, seen, together
+from tests.operations.room import (
+    PATIENCE_S,
+    break_commit,
+    result,
+    seen,
+    together,
+    until_somebody_waits_for_a_lock,
+)
 
 
 def note(step):
@@ -151,12 +159,16 @@ class TestALostCommit:
 
 def test_b221_a_deadlock_is_run_again_as_a_whole(room):
     operation = room.at(State.WORKING)
-    runs = []
+    runs, has_the_server, has_the_operation = [], threading.Event(), threading.Event()
 
     def wants_the_server(step):
         runs.append(step.id)
+        if len(runs) == 1:
+            has_the_operation.set()
+            assert has_the_server.wait(PATIENCE_S)
+            # The other must stand before us: who looks for a deadlock too early looks once, and waits.
+            until_somebody_waits_for_a_lock()
         with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_sleep(0.2)")
             cursor.execute("SELECT 1 FROM server WHERE slug = %s FOR UPDATE", [room.server])
         note(step)
 
@@ -167,9 +179,10 @@ def test_b221_a_deadlock_is_run_again_as_a_whole(room):
 
     def holder():
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute("SET LOCAL deadlock_timeout = '20s'")
+            cursor.execute("SET LOCAL deadlock_timeout = '100s'")
             cursor.execute("SELECT 1 FROM server WHERE slug = %s FOR UPDATE", [room.server])
-            cursor.execute("SELECT pg_sleep(0.1)")
+            has_the_server.set()
+            assert has_the_operation.wait(PATIENCE_S)
             cursor.execute("SELECT 1 FROM operation WHERE id = %s FOR UPDATE", [operation])
         return "done"
 
@@ -183,17 +196,16 @@ def test_b221_a_deadlock_is_run_again_as_a_whole(room):
 
 def test_o3_a_raised_epoch_waits_for_the_steps_under_way_and_fences_every_later_one(room):
     operation = room.at(State.WORKING)
-    ticket, order = room.ticket(operation), []
+    ticket, order, under_way = room.ticket(operation), [], threading.Event()
 
     def slow(step):
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_sleep(0.3)")
+        under_way.set()
+        until_somebody_waits_for_a_lock()
         note(step)
         order.append("step")
 
     def raises():
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_sleep(0.1)")
+        assert under_way.wait(PATIENCE_S)
         epoch = ledger.raise_epoch("2025-11-25")
         order.append("epoch")
         return epoch
