@@ -239,6 +239,13 @@ class ShareForm(forms.Form):
     reason = _reason()
 
 
+class TrialForm(forms.Form):
+    """Which release is put on trial."""
+
+    release = forms.CharField(max_length=50)
+    reason = _reason()
+
+
 class RollbackForm(forms.Form):
     """A rollback, confirmed by typing the version's name."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from django.utils.translation import gettext_lazy as _
 
 from console.words import Look
+from operations.comparison import Difference, ShadowState
 from operations.machine import State
 from operations.queries.adapters import Health, InFlight, VersionView
 from operations.rollout import Mode
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 MODES: Mapping[Mode, Look] = MappingProxyType(
     {
         Mode.FULL: Look("ok", "ok", _("Full")),
+        Mode.SHADOW: Look("unk", "eye", _("On trial")),
         Mode.SHARE: Look("work", "work", _("Share")),
         Mode.DRAINING: Look("wait", "drain", _("Draining")),
         Mode.RETIRED: Look("off", "off", _("Retired")),
@@ -44,6 +46,45 @@ STAYS: Mapping[State, _StrPromise] = MappingProxyType(
     }
 )
 _SENDING = _("leave to send was given: looked up, never sent twice; it may become Submission unknown")
+
+SHADOWS: Mapping[ShadowState, Look] = MappingProxyType(
+    {
+        ShadowState.OBSERVING: Look("work", "eye", _("Watched")),
+        ShadowState.COMPARED: Look("ok", "ok", _("Compared")),
+        ShadowState.ABANDONED: Look("off", "off", _("Nothing to compare")),
+    }
+)
+DIFFERENCES: Mapping[Difference, tuple[_StrPromise, _StrPromise]] = MappingProxyType(
+    {
+        Difference.OUTCOME: (
+            _("Another outcome"),
+            _(
+                "The two read the end of one task differently. With this release the call node would have gone on "
+                "from another outcome: look at the bytes it saw before it gets more calls."
+            ),
+        ),
+        Difference.RESULT: (
+            _("Another result"),
+            _("Both say how it ended, and were given different results. Compare them before it gets more calls."),
+        ),
+        Difference.UNSEEN: (
+            _("Never seen"),
+            _(
+                "The server told this release that there is no such task, while the existing path brought it to its "
+                "end. A session that only the existing path may see is one cause."
+            ),
+        ),
+        Difference.TIMING: (
+            _("Another time"),
+            _("This release saw the end much later or earlier than the existing path did. Late means a late receipt."),
+        ),
+        Difference.LOOKS: (
+            _("Too many looks"),
+            _("This release asked more than twice as often: at a full share the server would be asked that much more."),
+        ),
+    }
+)
+"""What a difference is called, and what it means for whoever decides about the share."""
 
 
 def mode_of(version: VersionView) -> Look:

@@ -3,7 +3,7 @@
 from django.urls import URLPattern, URLResolver, include, path
 
 from console.api import health, metrics
-from console.views import adapters, approvals, gates, home, operations, reconcile, servers
+from console.views import adapters, approvals, audit, gates, home, operations, reconcile, servers, shadows
 from console.views import help as help_
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -27,6 +27,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("reconcile/<uuid:number>/verdict/", reconcile.judge, name="judge"),
     path("reconcile/<uuid:number>/second/", reconcile.second, name="second"),
     path("reconcile/<uuid:number>/effect/", reconcile.settle_effect, name="settle_effect"),
+    path("audit/", audit.page, name="audit"),
+    path("audit/export/", audit.export, name="audit_export"),
     path("help/", help_.page, name="help"),
     path("adapters/", adapters.listing, name="adapters"),
     path("adapters/<slug:version>/", adapters.page, name="adapter"),
@@ -36,6 +38,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("adapters/<slug:version>/rollback/", adapters.rollback, name="adapter_rollback"),
     path("adapters/<slug:version>/drill/", adapters.drill, name="adapter_drill"),
     path("adapters/<slug:version>/drain/", adapters.drain, name="adapter_drain"),
+    path("adapters/<slug:version>/trial/", shadows.start, name="adapter_trial"),
+    path("adapters/<slug:version>/shadows/", shadows.listing, name="shadows"),
+    path("adapters/<slug:version>/shadows/<uuid:number>/", shadows.page, name="shadow"),
+    path(
+        "adapters/<slug:version>/shadows/<uuid:number>/close/<int:divergence>/", shadows.close, name="divergence_close"
+    ),
     path("gates/", gates.page, name="gates"),
     path("gates/proof/", gates.find_proof, name="proof_find"),
     path("gates/proof/<uuid:number>/", gates.show_proof, name="proof"),

@@ -13,11 +13,15 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from console import advice, releases
 from console.access import Deed, PersonRequest, allow
-from console.adminforms import ReasonForm, RollbackForm, ShareForm
+from console.adminforms import ReasonForm, RollbackForm, ShareForm, TrialForm
 from operations import ledger, registration, rollout
 from operations.ledger import Note
-from operations.queries import adapters, admin
+from operations.queries import adapters, admin, shadows
 from operations.queries.adapters import VersionView
+from operations.rollout import Mode
+
+SHOWN = 10
+"""Open differences that a version's own page lists; the page of the trial has them all."""
 
 
 @require_GET
@@ -53,6 +57,9 @@ def share(request: PersonRequest, version: str) -> HttpResponse:
         ledger.set_share(version, given["release"], share=given["share"], note=_note(request, given["reason"]))
     except ledger.Retired:
         messages.warning(request, _("That release is retired and does not come back. Nothing was changed."))
+    except ledger.DivergenceOpen as open_:
+        said = _("Not raised: %(n)d differences between this release and existing paths are open. Explain them first.")
+        messages.error(request, said % {"n": open_.open})
     else:
         messages.success(request, _("Decided. Calls that were taken before stay where they are."))
     return redirect("adapter", version)
@@ -217,11 +224,21 @@ def _page(
     here = registration.releases(version.version)
     held = [one.release for one in version.releases]
     stopped = _stopped(version)
+    creating = {one.release for one in version.releases if one.mode in {Mode.SHARE, Mode.FULL}}
+    over = {one.release for one in version.releases if one.mode is Mode.RETIRED}
     context = {
         "now": timezone.now(),
         "version": version,
         "words": _words(version),
         "new_releases": [name for name in here if name not in held],
+        "trial": shadows.trial_of(version.version, version.on_trial) if version.on_trial else None,
+        "divergences": [
+            (one, *releases.DIFFERENCES[one.kind]) for one in shadows.open_divergences(version.version, limit=SHOWN)
+        ],
+        "trial_choices": [
+            name for name in dict.fromkeys((*held, *here)) if name not in {*creating, *over, version.on_trial}
+        ],
+        "trial_form": TrialForm(auto_id="trial_%s"),
         "share_form": share_form or ShareForm(auto_id="share_%s"),
         "share_choices": list(dict.fromkeys((*held, *here))),
         "switch_form": switch_form or ReasonForm(auto_id="switch_%s"),

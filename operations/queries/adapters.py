@@ -17,7 +17,7 @@ from django.db.models import Max
 from operations.machine import FINAL, State
 from operations.models import AdapterRelease, AuditEvent, ProtocolVersion, Server
 from operations.queries import PAGE
-from operations.rollout import Mode, Offer
+from operations.rollout import Mode, Offer, on_trial
 
 HOUR = timedelta(hours=1)
 DOUBTS = ("ANOMALY", "NOTHING_USABLE")
@@ -97,6 +97,11 @@ class VersionView:
     def offers(self) -> tuple[Offer, ...]:
         """The releases as a new call meets them."""
         return tuple(Offer(release=one.release, mode=one.mode, share=one.share) for one in self.releases)
+
+    @property
+    def on_trial(self) -> str | None:
+        """The release that watches what existing paths do; None: none does."""
+        return on_trial(self.offers)
 
     @property
     def is_retired(self) -> bool:
@@ -277,5 +282,7 @@ def count_sending(name: str) -> int:
 
 def in_flight_at_rollback(name: str) -> int | None:
     """Return how many operations the last rollback of a version handed over; None before the first. 1 query."""
-    last = AuditEvent.objects.filter(target=f"protocol:{name}", what="ROLLED_BACK", outcome="DONE").order_by("-id").first()
+    last = (
+        AuditEvent.objects.filter(target=f"protocol:{name}", what="ROLLED_BACK", outcome="DONE").order_by("-id").first()
+    )
     return last.after.get("in_flight") if last else None

@@ -9,12 +9,12 @@ from datetime import datetime
 from types import MappingProxyType
 
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from operations.comparison import Difference, ShadowState
 from operations.machine import Outcome
 from operations.models import Divergence, Shadow
-from operations.queries import CAP, PAGE, Cursor
+from operations.queries import CAP, PAGE, Cursor, scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +74,21 @@ class Trial:
     open: int
     """Divergences that nobody has explained yet."""
 
+    @property
+    def watched(self) -> int:
+        """Calls that are looked at now."""
+        return self.states.get(ShadowState.OBSERVING, 0)
+
+    @property
+    def compared(self) -> int:
+        """Calls of which both sides are known."""
+        return self.states.get(ShadowState.COMPARED, 0)
+
+    @property
+    def abandoned(self) -> int:
+        """Calls that never had anything to compare."""
+        return self.states.get(ShadowState.ABANDONED, 0)
+
 
 def trial_of(version: str, release: str) -> Trial:
     """Return how far the trial of a release has come. 2 queries."""
@@ -99,7 +114,12 @@ def closed_divergences(version: str, *, limit: int = PAGE) -> tuple[DivergenceVi
 
 
 def _divergences(version: str, *, is_open: bool, limit: int) -> tuple[DivergenceView, ...]:
-    rows = Divergence.objects.filter(protocol=version, closed_at__isnull=is_open).select_related("shadow__tool")
+    found = Divergence.objects.filter(protocol=version, closed_at__isnull=is_open)
+    rows = scope.within(found, server="shadow__server_id")
+    return _divergence_views(rows.order_by("-at", "-id")[:limit])
+
+
+def _divergence_views(rows: QuerySet[Divergence]) -> tuple[DivergenceView, ...]:
     return tuple(
         DivergenceView(
             id=row.pk,
@@ -117,13 +137,19 @@ def _divergences(version: str, *, is_open: bool, limit: int) -> tuple[Divergence
             client=row.shadow.client,
             call_node=row.shadow.call_node,
         )
-        for row in rows.defer("shadow__answer").order_by("-at", "-id")[:limit]
+        for row in rows.select_related("shadow__tool").defer("shadow__answer")
     )
+
+
+def divergences_of(number: uuid.UUID) -> tuple[DivergenceView, ...]:
+    """Return what one shadow differed in. 1 query."""
+    rows = scope.within(Divergence.objects.filter(shadow=number), server="shadow__server_id")
+    return _divergence_views(rows.order_by("id"))
 
 
 def shadows_of(version: str, *, after: Cursor | None = None) -> tuple[ShadowView, ...]:
     """Return a page of the shadows of a version, newest first, one more than a page where there is more. 2 queries."""
-    rows = Shadow.objects.filter(protocol=version)
+    rows = scope.within(Shadow.objects.filter(protocol=version))
     if after is not None:
         rows = rows.filter(Q(registered_at__lt=after.at) | Q(registered_at=after.at, id__lt=after.id))
     return _views(rows.defer("answer").select_related("tool").order_by("-registered_at", "-id")[: PAGE + 1])
@@ -137,13 +163,13 @@ def shadow_of(client: str, shadow: uuid.UUID) -> ShadowView | None:
 
 def shadow(number: uuid.UUID) -> ShadowView | None:
     """Return one shadow, whoever registered it. 2 queries."""
-    found = _views(Shadow.objects.filter(pk=number).defer("answer").select_related("tool"))
+    found = _views(scope.within(Shadow.objects.filter(pk=number)).defer("answer").select_related("tool"))
     return found[0] if found else None
 
 
 def answer_of(number: uuid.UUID) -> bytes:
     """Return the bytes of the last answer that the release made its mind up from. 1 query."""
-    found = Shadow.objects.filter(pk=number).values_list("answer", flat=True).first()
+    found = scope.within(Shadow.objects.filter(pk=number)).values_list("answer", flat=True).first()
     return bytes(found) if found is not None else b""
 
 

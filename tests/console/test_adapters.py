@@ -78,7 +78,7 @@ class TestWhoMay:
         somebody.post(at("adapter_retire"), {"reason": WHY})
         roll_back(somebody)
 
-        assert not AuditEvent.objects.filter(outcome="DONE").exists()
+        assert not AuditEvent.objects.filter(outcome="DONE", by="person:somebody").exists()
         assert (version().epoch, version().submits_open) == (1, True)
 
     @pytest.mark.parametrize("role", list(Role))
@@ -268,7 +268,7 @@ class TestDrill:
         answer = adam.post(at("adapter_drill"), {"reason": ""})
 
         assert answer.status_code == 422
-        assert not AuditEvent.objects.filter(outcome="DONE").exists()
+        assert not AuditEvent.objects.filter(what="DRILLED").exists()
 
     @pytest.mark.parametrize("role", [Role.APPROVER, Role.VIEWER])
     def test_it_is_for_those_who_may_propose_a_rollback(self, adam, role):
