@@ -119,6 +119,7 @@ _NOTES: Mapping[str, _StrPromise] = MappingProxyType(
         "LOOKED": lazy("Looked again; a person still has to decide"),
         "NOTHING_USABLE": lazy("The server's answer could not be used; it is kept as evidence"),
         "SECOND_TASK": lazy("The same key brought a second task"),
+        "REPLAY_FAILED": lazy("The lookup by the same key brought no task"),
         "LATE_PROOF": lazy("It was proved later that a submit had created nothing"),
         "ANSWER_UNCERTAIN": lazy("The answer was sent; whether it arrived is not known"),
         "ANSWER_VOID": lazy("The answer was not sent and is void"),

@@ -269,9 +269,11 @@ class Drive:
         lookup = Lookup(self._work.server.lookup)
         call = self._call(as_task=self._work.as_task)
         asked_at = self._d.now()
+        if lookup is Lookup.SAME_KEY_REPLAY:
+            return await self._replay(call)
         seen = await self._adapter.find(self._wire, self._handle, call, lookup)
-        if not isinstance(seen, Absent):
-            return await self._apply(seen)
+        if not isinstance(seen, Absent) or not seen.by_key:
+            return await self._apply(seen)  # its task may be gone by now; the call was there (X1)
         row, proves = self._work.row, lookups.proves_absence(self._work.server)
         ends = (row.lost_at or asked_at) + timedelta(seconds=self._work.server.quarantine_s)
         if asked_at < ends or (row.state is State.UNKNOWN and not proves):
@@ -288,6 +290,28 @@ class Drive:
             exchanges=seen.exchanges,
         )
         return None
+
+    async def _replay(self, call: Call) -> None:
+        """Send the submit's bytes once more: the server answers with what the key stands for (L4, class A)."""
+        permit = uuid.uuid4()
+        await self._gate.ahead()
+        await self._step(ledger.permit_replay, permit=permit)
+        try:
+            seen = await self._adapter.find(self._wire, self._handle, call, Lookup.SAME_KEY_REPLAY)
+        except AdapterError as error:
+            await self._pause(error)
+            unsent = isinstance(error, NotSent | Throttled | SessionLost)
+            await self._step(
+                ledger.replay_failed,
+                permit=permit,
+                settlement="not_sent" if unsent else "disproved" if isinstance(error, Refused) else "lost",
+                why=error.reason,
+                misses=self._work.misses + 1,
+                next_at=self._d.retry_at(self._work),
+                exchanges=error.exchanges,
+            )
+            return
+        await self._step(ledger.submit_answered, permit=permit, seen=seen, next_at=self._next_at(seen))
 
     async def _resubmit(self) -> None:
         await self._step(ledger.resubmit, actor=ledger.EXECUTOR)
@@ -341,7 +365,8 @@ class Drive:
         await self._step(ledger.hand_to_person, event=event, reason=reason, next_at=self._d.now() + gap)
 
     async def _wait(self) -> ledger.Unchanged:
-        parked = self._d.in_budget(self._work, self._d.now() + pacing.PARKED)
+        gap = pacing.SLOW if self._means().shut else pacing.PARKED
+        parked = self._d.in_budget(self._work, self._d.now() + gap)
         return self._d.later(self._work, parked, misses=0)
 
     # Answering and cancelling -------------------------------------------------------------------

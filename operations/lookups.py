@@ -37,6 +37,7 @@ def means(work: Work, promises: Promises) -> Means:
         can_look_up=offered and in_reach,
         replays=lookup is Lookup.SAME_KEY_REPLAY,
         key_window=timedelta(seconds=server.key_window_s),
+        shut=lookup is Lookup.SAME_KEY_REPLAY and not work.row.submits_open,
     )
 
 

@@ -301,11 +301,13 @@ class Standing:
     task_expires_at: datetime | None
     first_sent_at: datetime | None = None
     """When the first submit permit was given; a server's key window counts from here (X2)."""
+    replays: int = 0
+    """Lookups that sent the submit's own bytes once more, and are not proved to have created nothing (L4)."""
 
     @property
     def nothing_sent(self) -> bool:
         """True: provably, nothing of this call can exist at the server."""
-        return self.sends == self.sends_disproved
+        return self.sends == self.sends_disproved and not self.replays
 
     @property
     def nothing_exists(self) -> bool:

@@ -58,6 +58,8 @@ class Means:
     """The server honours the key: sending again is a lookup (class A)."""
     key_window: timedelta
     """Class A: how long it does so, counted from the first send."""
+    shut: bool = False
+    """The lookup could make a task, as every submit could, and a switch forbids that for now (O5)."""
     listed: timedelta | None = None
     """Class B: how long a task that was made stays in sight of a lookup. None: for ever."""
 
@@ -101,7 +103,7 @@ def _can_find(row: Standing, means: Means, now: datetime) -> bool:
     """X2: outside its window a server takes an old key for a new request, or has forgotten an old task."""
     sent_at = row.first_sent_at or now
     window = means.key_window * KEY_WINDOW_USED if means.replays else means.listed
-    return means.can_look_up and (window is None or now < sent_at + window)
+    return means.can_look_up and not means.shut and (window is None or now < sent_at + window)
 
 
 def _submission_unknown(row: Standing, means: Means, now: datetime) -> Deed:

@@ -104,6 +104,7 @@ from operations.ledger.profile import (
     set_policy,
     set_submits,
 )
+from operations.ledger.replay import permit_replay, replay_failed
 from operations.ledger.rollout import (
     DivergenceOpen,
     EpochMoved,
@@ -328,6 +329,7 @@ __all__ = [
     "paused_until",
     "permit_answer",
     "permit_cancel",
+    "permit_replay",
     "permit_submit",
     "policy_of",
     "put_on_trial",
@@ -341,6 +343,7 @@ __all__ = [
     "release_round",
     "renew_streams",
     "report_outcome",
+    "replay_failed",
     "request_cancel",
     "request_digest",
     "reserve_slot",

@@ -323,36 +323,47 @@ def submit_not_sent(
     try:
         return perform(operation, change, now=now, ticket=ticket, exchanges=exchanges)
     except StaleStep:
-        _disprove_late(operation, permit, "not_sent", why=why, now=now)
+        disprove_late(operation, permit, "not_sent", why=why, now=now)
         raise
 
 
-def _disprove_late(operation: str, permit: uuid.UUID | None, settlement: str, *, why: str, now: datetime) -> None:
+def disprove_late(operation: str, permit: uuid.UUID | None, settlement: str, *, why: str, now: datetime) -> None:
     """Keep the proof that a permit's send created nothing, although its ticket decides nothing any more (P6).
 
     Whoever is in charge now goes on from it: a cancel intent closes the operation (C9).
     """
 
     def change(step: Step) -> None:
-        if not _is_open_question(permit):
+        kind = _open_question(permit)
+        if kind is None:
             return
         settle(step, permit, settlement)
-        step.note("LATE_PROOF", detail={"why": why}, sends_disproved=step.row.sends_disproved + 1)
         row = step.row
-        waits = row.state in {State.SUBMISSION_UNKNOWN, State.UNKNOWN} and row.task_id is None
-        if waits and row.nothing_sent and row.reason != Reason.ID_CLASH:
-            step.move(Event.NOTHING_CREATED, reason=Reason.ADMIN_REFUSAL, not_found=NotFound.NEVER_CREATED)
+        counted = {"replays": row.replays - 1} if kind is PermitKind.REPLAY else {}
+        step.note("LATE_PROOF", detail={"why": why}, **(counted or {"sends_disproved": row.sends_disproved + 1}))
+        nothing_is_left(step)
         if row.state not in FINAL:
             step.wake()
 
     perform(operation, change, now=now)
 
 
-def _is_open_question(permit: uuid.UUID | None) -> bool:
+def nothing_is_left(step: Step) -> bool:
+    """Leave the unknown where by now every single send is proved to have created nothing (X2)."""
+    row = step.row
+    waits = row.state in {State.SUBMISSION_UNKNOWN, State.UNKNOWN} and row.task_id is None
+    proved = waits and row.nothing_sent and row.reason != Reason.ID_CLASH
+    if proved:
+        step.move(Event.NOTHING_CREATED, reason=Reason.ADMIN_REFUSAL, not_found=NotFound.NEVER_CREATED)
+    return proved
+
+
+def _open_question(permit: uuid.UUID | None) -> PermitKind | None:
+    """Return what the permit let out, where nobody knows yet what became of it."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT settlement IN ('', 'lost') FROM permit WHERE id = %s", [permit])
+        cursor.execute("SELECT kind FROM permit WHERE id = %s AND settlement IN ('', 'lost')", [permit])
         found = cursor.fetchone()
-    return bool(found and found[0])
+    return PermitKind(found[0]) if found else None
 
 
 def submit_answered(
@@ -469,6 +480,7 @@ def nothing_created(
             detail={"why": why},
             reason=reason,
             sends_disproved=step.row.sends,
+            replays=0,
             not_found=NotFound.NEVER_CREATED,
         )
         if step.row.cancel_intent:
@@ -479,7 +491,7 @@ def nothing_created(
     try:
         return perform(operation, change, now=now, ticket=ticket, exchanges=exchanges)
     except StaleStep:
-        _disprove_late(operation, permit, "disproved", why=why, now=now)
+        disprove_late(operation, permit, "disproved", why=why, now=now)
         raise
 
 
@@ -523,7 +535,7 @@ def refuse(
     try:
         return perform(operation, change, now=now, ticket=ticket, exchanges=exchanges)
     except StaleStep:
-        _disprove_late(operation, permit, "disproved", why=why, now=now)
+        disprove_late(operation, permit, "disproved", why=why, now=now)
         raise
 
 

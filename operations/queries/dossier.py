@@ -101,6 +101,7 @@ class Dossier:
     answer_delivery: str | None
     sends: int
     sends_disproved: int
+    replays: int
     fetches: int
     lost_at: datetime | None
     not_found: str
@@ -123,7 +124,7 @@ class Dossier:
     @property
     def nothing_sent(self) -> bool:
         """True: provably, nothing of this call can exist at the server."""
-        return self.sends == self.sends_disproved
+        return self.sends == self.sends_disproved and not self.replays
 
     @property
     def is_parked(self) -> bool:
@@ -215,6 +216,7 @@ def read(operation: uuid.UUID) -> Dossier | None:
         answer_delivery=row.answer_delivery,
         sends=row.sends,
         sends_disproved=row.sends_disproved,
+        replays=row.replays,
         fetches=row.fetches,
         lost_at=row.lost_at,
         not_found=row.not_found,

@@ -149,7 +149,7 @@ _RECEIPTS = (
         sql="""SELECT o.id AS operation_id, 'cancelled on no evidence' AS what
             FROM receipt r JOIN operation o ON o.id = r.operation_id
             WHERE r.outcome = 'CANCELLED' AND r.terminal_status IS DISTINCT FROM 'cancelled'
-                AND o.sends <> o.sends_disproved AND :of(r.operation_id)""",
+                AND (o.sends <> o.sends_disproved OR o.replays > 0) AND :of(r.operation_id)""",
     ),
     Invariant(
         name="doubt_has_effect_record",
@@ -158,7 +158,7 @@ _RECEIPTS = (
         sql="""SELECT o.id AS operation_id, r.outcome || ' without an effect record' AS what
             FROM receipt r JOIN operation o ON o.id = r.operation_id JOIN tool t ON t.id = o.tool_id
             LEFT JOIN effect_record e ON e.operation_id = o.id
-            WHERE e.operation_id IS NULL AND t.effect <> 'NONE' AND o.sends > o.sends_disproved
+            WHERE e.operation_id IS NULL AND t.effect <> 'NONE' AND (o.sends > o.sends_disproved OR o.replays > 0)
                 AND (r.outcome IN ('CANCELLED', 'RECONCILED') OR r.outcome = 'TOOL_ERROR' AND t.effect_on_error)
                 AND :of(r.operation_id)""",
     ),

@@ -188,7 +188,7 @@ def _row(row: Operation, opened: tuple[datetime, ...]) -> Row:
             State(row.state),
             task_id=row.task_id,
             lookup=row.server.lookup,
-            nothing_sent=row.sends == row.sends_disproved,
+            nothing_sent=row.sends == row.sends_disproved and not row.replays,
         ),
         trouble=due.trouble if due else "",
         rounds_opened_at=opened,
