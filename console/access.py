@@ -59,6 +59,9 @@ class Deed(enum.StrEnum):
     MANAGE_SERVERS = "register servers and tools"
     MANAGE_TOKENS = "issue and revoke tokens"
     MANAGE_PEOPLE = "change roles"
+    SET_APPROVALS = "say who has to agree"
+    MANAGE_NOTICES = "say who is told"
+    READ_AUDIT = "read the audit"
 
 
 _EVERYBODY = frozenset(Role)
@@ -80,6 +83,9 @@ MATRIX: Mapping[Deed, frozenset[Role]] = MappingProxyType(
         Deed.MANAGE_SERVERS: frozenset({Role.ADMIN}),
         Deed.MANAGE_TOKENS: frozenset({Role.ADMIN}),
         Deed.MANAGE_PEOPLE: frozenset({Role.ADMIN}),
+        Deed.SET_APPROVALS: frozenset({Role.ADMIN}),
+        Deed.MANAGE_NOTICES: frozenset({Role.ADMIN}),
+        Deed.READ_AUDIT: frozenset({Role.OPERATOR, Role.ADMIN}),
     }
 )
 """What is not in a row is denied. Somebody with two roles may do what either of them may."""
@@ -188,7 +194,8 @@ def _gate(wanted: frozenset[Role], reason: str) -> Callable[[View[P]], GatedView
     def decorate(view: View[P]) -> GatedView[P]:
         @functools.wraps(view)
         def gated(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
-            actor = actor_of(request.user)
+            # What the middleware read at the beginning of this very request need not be read twice.
+            actor = getattr(request, "known", None) or actor_of(request.user)
             if actor is None:
                 return _to_login(request)
             if not actor.roles & wanted:

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from console import access, preferences, words
+from console.access import Actor, Deed
 from operations.queries import CAP, desk, gates
 
 if TYPE_CHECKING:
@@ -42,8 +43,11 @@ _PLACES = (
     ("adapters", "plug", _("Adapters")),
     ("servers", "srv", _("Servers")),
     ("gates", "gate", _("Gates")),
+    ("audit", "eye", _("Audit")),
     ("help", "help", _("Help")),
 )
+_NEEDS = {"audit": Deed.READ_AUDIT}
+"""Rooms that not every role may enter; a door that stays shut is not shown."""
 _ROOM_OF = (
     (("approval", "round"), "approvals"),
     (("operation", "cancel", "evidence"), "operations"),
@@ -51,6 +55,7 @@ _ROOM_OF = (
     (("adapter",), "adapters"),
     (("server", "tool"), "servers"),
     (("gate", "proof"), "gates"),
+    (("audit",), "audit"),
     (("help",), "help"),
     (("home", "try_it"), "home"),
 )
@@ -64,8 +69,8 @@ def room_of(url_name: str | None) -> str:
     return ""
 
 
-def places(*, current: str) -> list[Place]:
-    """Build the navigation, with the counts of what waits for a person and what is over its limit. Three queries."""
+def places(*, current: str, actor: Actor | None) -> list[Place]:
+    """Build a person's navigation, with the counts of what waits and of what is over its limit. Three queries."""
     waiting, broken = desk.count_waiting(), gates.count_broken(now=timezone.now())
     counts = {
         "approvals": (waiting.rounds, "hot", ngettext("open question", "open questions", waiting.rounds)),
@@ -74,6 +79,8 @@ def places(*, current: str) -> list[Place]:
     }
     found: list[Place] = []
     for name, icon, word in _PLACES:
+        if name in _NEEDS and not (actor and actor.may(_NEEDS[name])):
+            continue
         try:
             address = reverse(name)
         except NoReverseMatch:
@@ -110,11 +117,12 @@ def shell(request: HttpRequest) -> dict[str, Any]:
     """Give the shell of a page its parts; nothing is read unless the page draws it."""
     match = request.resolver_match
     room = room_of(match.url_name if match else None)
+    actor = SimpleLazyObject(lambda: getattr(request, "actor", None) or access.actor_of(request.user))
     return {
         "preferences": getattr(request, "preferences", None) or preferences.preferences_of(request),
         "room": room,
-        "places": SimpleLazyObject(lambda: places(current=room)),
-        "actor": SimpleLazyObject(lambda: getattr(request, "actor", None) or access.actor_of(request.user)),
+        "places": SimpleLazyObject(lambda: places(current=room, actor=actor or None)),
+        "actor": actor,
         "zones": preferences.zones,
         "units": words.unit_words(),
     }

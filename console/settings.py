@@ -126,6 +126,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "console.witness.AuditMiddleware",
 ]
 ROOT_URLCONF = "console.urls"
 ASGI_APPLICATION = "console.asgi.application"
@@ -174,7 +175,7 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
-LOCALE_PATHS = [run_folder.PROJECT / "console" / "locale"]
+LOCALE_PATHS = [HOME.locale]  # compiled by `prepare`
 STATIC_URL = "/static/"
 STATIC_ROOT = HOME.static
 # The manifest needs `collectstatic`, which `up` runs; under LONGCALL_DEBUG files come straight from the checkout.
@@ -196,6 +197,7 @@ CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}
 # task name -> how often. Every entry expires before it repeats twice: a stopped worker must not replay a backlog.
 BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "drive": {"task": "operations.tasks.drive", "schedule": 1.0, "options": {"expires": 2}},
+    "desk": {"task": "console.tasks.desk", "schedule": 2.0, "options": {"expires": 4}},
     "watch": {"task": "operations.tasks.watch", "schedule": 60.0, "options": {"expires": 50}},
 }
 BEAT = env_bool("LONGCALL_BEAT", default=True)  # the schedule runs in a thread of this worker

@@ -6,10 +6,13 @@
 {{ raw|members }}         the members of an object, as (name, text)
 {{ by|who:actor }}        who did something: "you", a name, or the client
 {{ action|answer_word }}  the button behind one of the three answers
+{{ what|verb_word }}      a verb of the audit in words
 {{ delivery|reached:1 }}  whether an answer has come as far as step 1 stored, 2 delivered, 3 confirmed (I6)
 """
 
 from __future__ import annotations
+
+import re
 
 from django import template
 from django.utils.translation import gettext as _
@@ -65,6 +68,13 @@ def who(by: str, actor: Actor) -> str:
         return _("you")
     kind, _colon, name = by.partition(":")
     return _("the client %(name)s") % {"name": name} if kind == "client" else name or by
+
+
+@register.filter
+def verb_word(what: str) -> str:
+    """Name what somebody did: `ROUND_CLAIMED` is "round claimed", `MayNotDecide` is "may not decide"."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", what)
+    return spaced.replace("_", " ").lower()
 
 
 @register.filter

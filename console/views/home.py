@@ -21,7 +21,7 @@ from operations import ledger
 from operations.queries import operations, servers, trouble
 from operations.queries.operations import Filter
 
-_ROOMS = {"home", "approvals", "operations", "reconcile", "adapters", "servers", "gates", "help", ""}
+_ROOMS = {"home", "approvals", "operations", "reconcile", "adapters", "servers", "gates", "audit", "help", ""}
 
 login = auth_views.LoginView.as_view(template_name="login.html", redirect_authenticated_user=True)
 logout = auth_views.LogoutView.as_view()
@@ -81,7 +81,8 @@ def places(request: PersonRequest) -> HttpResponse:
     """Return the navigation alone, with fresh counts."""
     room = request.GET.get("at", "")
     room = room if room in _ROOMS else ""
-    return render(request, "_parts/places.html", {"room": room, "places": context.places(current=room)})
+    held = {"room": room, "places": context.places(current=room, actor=request.actor)}
+    return render(request, "_parts/places.html", held)
 
 
 @require_POST

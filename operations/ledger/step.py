@@ -322,9 +322,10 @@ class Step:
             return
         target = f"operation:{self.row.id}"
         if error is not None:
-            trail.refused_within(self.actor, self._events[-1], target, now=self.now, reason=str(error))
+            said, server = str(error), self.row.server_id
+            trail.refused_within(self.actor, self._events[-1], target, now=self.now, server=server, reason=said)
         for event in self._events if error is None else ():
-            trail.audit(self.actor, event, target, now=self.now, reason=self._why)
+            trail.audit(self.actor, event, target, now=self.now, server=self.row.server_id, reason=self._why)
 
     def flush(self) -> None:
         """Write everything, in order and in one journey. The operation's row comes last and so sees its journal."""

@@ -7,6 +7,7 @@ hand to hand: whoever lets a person in says it once, with `coming_from`, and eve
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -53,6 +54,7 @@ def audit(
     target: str,
     *,
     now: datetime,
+    server: str = "",
     reason: str = "",
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
@@ -64,24 +66,25 @@ def audit(
     was, is_now = before or {}, after or {}
     changed = sorted(name for name in {*was, *is_now} if was.get(name) != is_now.get(name))
     told = [json.dumps({name: side[name] for name in changed if name in side}) for side in (was, is_now)]
-    _write((by, what, target), AuditOutcome.DONE, reason=reason, told=told, now=now)
+    _write((by, what, target), AuditOutcome.DONE, server=server, reason=reason, told=told, now=now)
 
 
-def audit_refused(by: str, what: str, target: str, *, now: datetime, reason: str) -> None:
+def audit_refused(by: str, what: str, target: str, *, now: datetime, reason: str, server: str = "") -> None:
     """Note something that was refused, where the refusal undid the transaction it came in."""
     with transaction.atomic():
-        _write((by, what, target), AuditOutcome.REFUSED, reason=reason, now=now)
+        _write((by, what, target), AuditOutcome.REFUSED, server=server, reason=reason, now=now)
 
 
-def refused_within(by: str, what: str, target: str, *, now: datetime, reason: str) -> None:
+def refused_within(by: str, what: str, target: str, *, now: datetime, reason: str, server: str) -> None:
     """Note a refusal inside a transaction that is committed all the same."""
-    _write((by, what, target), AuditOutcome.REFUSED, reason=reason, now=now)
+    _write((by, what, target), AuditOutcome.REFUSED, server=server, reason=reason, now=now)
 
 
 def _write(
     deed: tuple[str, str, str],
     outcome: AuditOutcome,
     *,
+    server: str,
     reason: str,
     told: Sequence[str] = ("{}", "{}"),
     now: datetime,
@@ -89,13 +92,28 @@ def _write(
     by, what, target = deed
     origin = _origin.get()
     who = (origin.by if origin else "") or by
+    server = server or _server_in(target)
     words = strictjson.printable(reason)[:LONGEST_REASON]
     with connection.cursor() as cursor:
         cursor.execute(
-            """INSERT INTO audit_event (at, by, what, target, outcome, reason, before, after, ip, session)
-            VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)""",
-            [now, who, what, strictjson.printable(target), outcome, words, *told]
+            """INSERT INTO audit_event (at, by, what, target, server, outcome, reason, before, after, ip, session)
+            VALUES (%s, %s, %s, %s, COALESCE(NULLIF(%s, ''), (SELECT server_id FROM operation WHERE id = %s), ''),
+                %s, %s, %s, %s, %s, %s)""",
+            [now, who, what, strictjson.printable(target), server, _operation_in(target), outcome, words, *told]
             + [origin.ip if origin else "", origin.session if origin else ""],
         )
     if origin:
         origin.written += 1
+
+
+def _server_in(target: str) -> str:
+    kind, _colon, name = target.partition(":")
+    return name.partition("/")[0] if kind in {"server", "tool"} else ""
+
+
+def _operation_in(target: str) -> uuid.UUID | None:
+    kind, _colon, name = target.partition(":")
+    try:
+        return uuid.UUID(name) if kind == "operation" else None
+    except ValueError:
+        return None

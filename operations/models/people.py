@@ -28,6 +28,8 @@ class AuditEvent(models.Model):
     """A verb in capitals, such as `ROLLED_BACK`."""
     target = models.TextField()
     """Kind and name: `operation:<id>`, `protocol:2025-11-25`, `server:reports`, `tool:reports/quarterly_report`."""
+    server = models.TextField(blank=True, db_default="")
+    """The server it is about: who does not see that server does not see the row. Empty: about none."""
     outcome = models.TextField(choices=AuditOutcome.choices, db_default=AuditOutcome.DONE)
     reason = models.TextField()
     """Done: the reason that was given. Refused: what stood against it."""

@@ -26,6 +26,9 @@ EXPECTED = {
     Deed.MANAGE_SERVERS: {ADAM},
     Deed.MANAGE_TOKENS: {ADAM},
     Deed.MANAGE_PEOPLE: {ADAM},
+    Deed.SET_APPROVALS: {ADAM},
+    Deed.MANAGE_NOTICES: {ADAM},
+    Deed.READ_AUDIT: {OLGA, ADAM},
 }
 
 
