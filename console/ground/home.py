@@ -36,6 +36,11 @@ class Home:
         return self.root / "static"
 
     @property
+    def locale(self) -> Path:
+        """The compiled catalogues of the pages' other languages."""
+        return self.root / "locale"
+
+    @property
     def logs(self) -> Path:
         """One file for each process."""
         return self.root / "logs"
