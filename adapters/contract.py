@@ -28,6 +28,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
+MASK = b"[masked]"
+"""What stands in place of a known credential, wherever a server echoed it."""
+
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """A value as strict JSON allows it. Integers keep every digit."""
 
@@ -151,6 +154,8 @@ class Exchange:
     """Raw bytes as received after content decoding, cut at the cap; digests are made from these."""
     complete: bool = True
     """False: the body ended before its own framing said so."""
+    masked: int = 0
+    """At how many places a known credential was masked, in request and body (R8)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -491,35 +491,6 @@ class _Inflater:
             raise self._broken("there is more after the compressed answer")
 
 
-class _Veil:
-    """Masks secrets in bytes that come in pieces, wherever the network cut them."""
-
-    def __init__(self, secrets: tuple[bytes, ...]) -> None:
-        self._secrets = secrets
-        self._held = b""
-
-    def over(self, whole: bytes) -> bytes:
-        return _masked(whole, self._secrets)
-
-    def feed(self, piece: bytes) -> bytes:
-        """Give out what cannot be the beginning of a secret."""
-        shown = self.over(self._held + piece)
-        held = max((_overlap(shown, secret) for secret in self._secrets), default=0)
-        self._held = shown[len(shown) - held :]
-        return shown[: len(shown) - held]
-
-    def rest(self) -> bytes:
-        """Give out what was held back: no secret followed."""
-        rest, self._held = self._held, b""
-        return rest
-
-
-def _overlap(data: bytes, secret: bytes) -> int:
-    """How many bytes at the end of the data are the beginning of the secret."""
-    longest = min(len(data), len(secret) - 1)
-    return next((size for size in range(longest, 0, -1) if data.endswith(secret[:size])), 0)
-
-
 def _fault_of(error: Exception) -> tuple[Fault, str]:
     fault, reason = next(
         (FAULTS[kind] for kind in type(error).__mro__ if kind in FAULTS),

@@ -75,6 +75,7 @@ class ToolServer(Engine):
         told: list[Message] = []
         for task in self._moving:
             due = task.asked is not None and not task.delivered and task.changed_at >= standing.opened_at
+            due = due and task.task_id != ""  # a call that runs at once asks on its own stream
             if task.asked is not None and due and task.session == standing.session and not standing.finished:
                 told.append(_unnamed(self._question(task, task.asked)))
         return told
@@ -302,7 +303,7 @@ class ToolServer(Engine):
         again = self.scenario.questions is not QuestionStyle.ONCE
         oldest = next(other for other in self._streams if other.task is task)
         waits_in_line = self.scenario.stale_streams_swallow and oldest is not stream
-        standing = self.scenario.questions is QuestionStyle.STANDING
+        standing = self.scenario.questions is QuestionStyle.STANDING and not stream.inline
         return not self.scenario.json_only and not standing and not waits_in_line and (again or not task.delivered)
 
     def _question(self, task: Task, asked: Ask) -> Message:

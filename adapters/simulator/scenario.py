@@ -99,7 +99,7 @@ class QuestionStyle(enum.Enum):
     """To every new stream, the same request under a fresh id."""
     STANDING = "standing"
     """On the session's standing stream alone, without the task's name, and lost where nobody held it; the
-    status stays `working` meanwhile. What fastmcp 3 does."""
+    status stays `working` meanwhile. A call that runs at once asks on its own stream. What fastmcp 3 does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

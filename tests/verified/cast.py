@@ -85,12 +85,18 @@ def _at_once(arguments):
     return Finish(text="done")
 
 
+def _ask_at_once(arguments):
+    answer = yield Ask(message="sure?", schema=FORM)
+    return Finish(text=answer.action, is_error=answer.action == "error")
+
+
 SCRIPTS = {"work": _work, "sorry": _sorry, "crash": _crash, "ask": _ask}
 MCP_TOOLS = tuple(
     Tool(name=name, title=name, description="", script=script, input_schema={}, task_support=support)
     for name, script, support in (
         *((name, script, "optional") for name, script in SCRIPTS.items()),
         ("at_once", _at_once, "forbidden"),
+        ("ask_at_once", _ask_at_once, "forbidden"),
         ("only_as_a_task", _work, "required"),
     )
 )
@@ -103,6 +109,7 @@ MCP_JOBS = {
     "refuse": job("ask"),
     "rounds": job("ask", n=2),
     "at once": job("at_once"),
+    "ask at once": job("ask_at_once"),
     "only as a task": job("only_as_a_task"),
 }
 PLACE = "projects/p/locations/l"
@@ -150,7 +157,12 @@ def _deploys(function):
     return make
 
 
-ASKS_ONE_BY_ONE = {"ask": job("ask"), "refuse": job("ask"), "rounds": job("ask", n=2)}
+ASKS_ONE_BY_ONE = {
+    "ask": job("ask"),
+    "refuse": job("ask"),
+    "rounds": job("ask", n=2),
+    "ask at once": job("ask_at_once"),
+}
 SLOW = {"work": job("slow", secs=0.5), "long": job("slow", secs=30)}
 RESEARCH = "simulate-research-query"
 LATE = scenario.CancelStyle.LATE
@@ -214,6 +226,7 @@ PEERS = (
             "sorry": job("boom"),
             "crash": job("rpc_error"),
             "at once": job("slow"),
+            "ask at once": job("ask_before"),
             "only as a task": job("only_tasks"),
         },
     ),

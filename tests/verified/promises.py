@@ -20,6 +20,7 @@ from adapters.contract import (
     AdapterError,
     Call,
     CancelAnswer,
+    Continuation,
     Ended,
     Handle,
     Lookup,
@@ -33,7 +34,7 @@ from adapters.contract import (
 
 NOBODY = Handle()
 PATIENCE = 20.0  # seconds for a server to get somewhere
-WITHOUT_TASK = frozenset({"at once", "only as a task"})
+WITHOUT_TASK = frozenset({"at once", "ask at once", "only as a task"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,6 +308,22 @@ async def asked_and_answered_once(talk):
             return
         await talk.answer(await talk.questions())
         await talk.until(Ended)
+
+
+@step(
+    job="ask at once",
+    promised=lambda p: (
+        told("NeedsInput", "Ended(completed, result)") if p.input_before_task else "Ended(failed, result)"
+    ),
+)
+async def asked_at_once(talk):
+    """I3, N2: asked by a call without a task: it goes on with the answers, or hears that nobody can be asked."""
+    call = talk.call("ask at once")
+    seen = await talk.submit(call)
+    if isinstance(seen, NeedsInput):
+        replies = tuple(_reply(question, Action.ACCEPT) for question in seen.questions)
+        goes_on = Continuation(number=1, state=seen.continuation_state, replies=replies)
+        await talk.submit(replace(call, continuation=goes_on))
 
 
 @step(

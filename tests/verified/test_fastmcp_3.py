@@ -82,6 +82,7 @@ class TestAdapter:
             "slow": TaskSupport.OPTIONAL,
             "ask": TaskSupport.OPTIONAL,
             "sorry": TaskSupport.OPTIONAL,
+            "ask_at_once": TaskSupport.FORBIDDEN,
             "effects": TaskSupport.FORBIDDEN,
         }
 

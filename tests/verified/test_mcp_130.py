@@ -37,6 +37,7 @@ async def test_it_declares_what_it_can(mcp_130_server):
         "ask": TaskSupport.REQUIRED,
         "boom": TaskSupport.REQUIRED,
         "iserr": TaskSupport.REQUIRED,
+        "ask_at_once": TaskSupport.FORBIDDEN,
     }
 
 

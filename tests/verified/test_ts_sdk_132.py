@@ -50,6 +50,7 @@ async def test_it_declares_what_it_can(ts_132_server):
         "boom": TaskSupport.REQUIRED,
         "iserr": TaskSupport.REQUIRED,
         "resume": TaskSupport.FORBIDDEN,
+        "ask_at_once": TaskSupport.FORBIDDEN,
         "effects": TaskSupport.FORBIDDEN,
     }
 

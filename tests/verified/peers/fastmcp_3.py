@@ -5,6 +5,7 @@ Runs in an environment of its own: `python fastmcp_3.py PORT`. The tools:
 - `slow` (optional): sleeps `secs`, then does its effect.
 - `ask` (optional): asks `n` questions one after the other, ends with the answers.
 - `sorry` (optional): raises the tool's own error.
+- `ask_at_once` (forbidden): asks on the stream of its answer.
 - `effects` (forbidden): what happened so far.
 """
 
@@ -34,6 +35,11 @@ async def ask(ctx: Context, n: int = 1) -> str:
 @server.tool(task=True)
 async def sorry() -> str:
     raise ToolError("the tool says no")
+
+
+@server.tool
+async def ask_at_once(ctx: Context) -> str:
+    return (await ctx.elicit("sure?", response_type=bool)).action
 
 
 @server.tool

@@ -6,6 +6,7 @@ Runs in an environment of its own: `python mcp_130.py PORT`. The tools:
 - `ask` (required): asks `n` questions one after the other, ends with the answers.
 - `boom` (required): raises.
 - `iserr` (required): ends with the tool's own error.
+- `ask_at_once` (forbidden): runs at once and asks on the stream of its answer.
 
 Every effect and every task is one line of standard output.
 """
@@ -24,7 +25,7 @@ from starlette.routing import Mount
 
 warnings.simplefilter("ignore")  # the SDK calls its tasks experimental, each time
 
-SUPPORT = {"slow": "optional", "ask": "required", "boom": "required", "iserr": "required"}
+SUPPORT = {"slow": "optional", "ask": "required", "boom": "required", "iserr": "required", "ask_at_once": "forbidden"}
 INPUT = {"type": "object", "properties": {"secs": {"type": "number"}, "n": {"type": "integer"}}}
 FORM = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
 
@@ -45,6 +46,10 @@ async def call_tool(name, arguments):
     task_calls = server.request_context.experimental
     if not task_calls.is_task:
         task_calls.validate_task_mode(SUPPORT[name])
+        if name == "ask_at_once":
+            context = server.request_context
+            answer = await context.session.elicit("sure?", FORM, related_request_id=context.request_id)
+            return [types.TextContent(type="text", text=answer.action)]
         await anyio.sleep(arguments.get("secs", 0))
         return [types.TextContent(type="text", text="ran inline")]
 

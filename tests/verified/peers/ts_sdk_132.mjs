@@ -5,6 +5,7 @@
 //   boom     (required) throws.
 //   iserr    (required) ends with the tool's own error, stored as `failed`.
 //   resume   runs at once; the server closes the stream of its answer first, where the client can resume it.
+//   ask_at_once  runs at once and asks on the stream of its answer; ends with the answer or its refusal.
 //   effects  runs at once: what happened so far.
 import { randomUUID } from "node:crypto";
 import { InMemoryTaskMessageQueue, InMemoryTaskStore } from "@modelcontextprotocol/sdk/experimental/tasks";
@@ -90,6 +91,11 @@ function makeServer() {
     extra.closeSSEStream?.();
     await sleep(0.3);
     return text("resumed");
+  });
+  server.registerTool("ask_at_once", { description: "ask_at_once" }, async (extra) => {
+    const params = { mode: "form", message: "sure?", requestedSchema: FORM };
+    const answer = await extra.sendRequest({ method: "elicitation/create", params }, ElicitResultSchema);
+    return text(answer.action);
   });
   server.registerTool("effects", { description: "effects" }, async () => text(JSON.stringify(effects)));
   return server;

@@ -1,0 +1,106 @@
+"""Masks known credentials in what a server says, before anything is read (R8).
+
+A server may echo a credential as it is, or as JSON may spell it: any character as `\\u00XX`, a slash or a
+quote behind a backslash, and once more behind further backslashes where one JSON text stands inside another.
+The network may cut it anywhere.
+
+What is masked never gets further into this process: no digest, no parser, no page and no table has seen it.
+So what the ledger calls the raw bytes are the bytes behind the veil, and whoever holds the stored copy can
+check its digest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from adapters.contract import MASK
+
+_BEHIND_BACKSLASH = b'/"'
+_BACKSLASH = 0x5C
+_LONGEST_SPELLING = 8
+"""Bytes that one character of a secret may take: `\\u00XX`, and a few backslashes more."""
+_ASCII_END = 0x80
+_MORE = -1
+_NO = -2
+
+
+class Veil:
+    """Masks secrets in bytes that come whole or in pieces. `places`: how many it has masked so far."""
+
+    def __init__(self, secrets: tuple[bytes, ...]) -> None:
+        self.places = 0
+        self._secrets = secrets
+        self._spelled = re.compile(b"|".join(b"".join(_spellings(secret)) for secret in secrets)) if secrets else None
+        self._reach = _LONGEST_SPELLING * max(map(len, secrets), default=0)
+        self._held = b""
+
+    def over(self, whole: bytes) -> bytes:
+        """Mask what is complete."""
+        if self._spelled is None:
+            return whole
+        if b"\\" not in whole and not any(secret in whole for secret in self._secrets):
+            return whole
+        masked, places = self._spelled.subn(lambda _found: MASK, whole)
+        self.places += places
+        return masked
+
+    def feed(self, piece: bytes) -> bytes:
+        """Give out what cannot be the beginning of a secret."""
+        shown = self.over(self._held + piece)
+        cut = self._beginning(shown)
+        self._held = shown[cut:]
+        return shown[:cut]
+
+    def rest(self) -> bytes:
+        """Give out what was held back: no secret followed."""
+        rest, self._held = self._held, b""
+        return rest
+
+    def _beginning(self, data: bytes) -> int:
+        """Where at the end of the data a secret may begin; its length where none can."""
+        for at in range(max(0, len(data) - self._reach), len(data)):
+            if any(_begins(data, at, secret) for secret in self._secrets):
+                return at
+        return len(data)
+
+
+def _spellings(secret: bytes) -> Iterator[bytes]:
+    for char in secret:
+        plain = re.escape(bytes([char]))
+        if char == _BACKSLASH:
+            plain = rb"\\+"
+        elif char in _BEHIND_BACKSLASH:
+            plain = rb"\\*" + plain
+        if char < _ASCII_END:
+            digits = b"".join(b"[%c%c]" % (one, one ^ 0x20) if one > 0x40 else b"%c" % one for one in b"%02x" % char)
+            plain = rb"(?:%s|\\+u00%s)" % (plain, digits)
+        yield plain
+
+
+def _begins(data: bytes, at: int, secret: bytes) -> bool:
+    """Whether the data ends inside a spelling of the secret that begins here."""
+    for char in secret:
+        at = _past(data, at, char)
+        if at < 0:
+            return at == _MORE
+    return False
+
+
+def _past(data: bytes, at: int, char: int) -> int:
+    """Return the place behind one character of a secret; _NO for another one, _MORE where the data ends before."""
+    run = at
+    while run < len(data) and data[run] == _BACKSLASH:
+        run += 1
+    if run == len(data):
+        return _MORE
+    if run > at and char == _BACKSLASH:
+        return run
+    if data[run] == char and (run == at or char in _BEHIND_BACKSLASH):
+        return run + 1
+    if run == at or data[run] != ord("u"):
+        return _NO
+    digits, wanted = data[run + 1 : run + 5].lower(), b"%04x" % char
+    if not wanted.startswith(digits):
+        return _NO
+    return run + 5 if digits == wanted else _MORE
