@@ -49,6 +49,7 @@ from adapters.contract import (
     WireRequest,
     WireResponse,
 )
+from adapters.veil import Veil
 
 Gate: TypeAlias = Callable[[], Awaitable[None]]
 """Awaited before every request: the server's rate limit (P2)."""
@@ -62,7 +63,6 @@ INFLATION_ALLOWANCE = 1_000_000
 MAX_RETRY_AFTER_S = 86_400.0
 
 _INFLATE_STEP = 65_536
-_MASK = b"[masked]"
 _SHORTEST_SECRET = 6
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
@@ -238,7 +238,9 @@ class HttpWire:
         outgoing = self._outgoing(request, progress)
         await self._gate()
         deadline = asyncio.get_running_loop().time() + self._total_s(request)
-        exchange = Exchange(label=request.label, request=_masked(request.body, self._secrets), complete=False)
+        veil = Veil(self._secrets)
+        sent = veil.over(request.body)
+        exchange = Exchange(label=request.label, request=sent, complete=False, masked=veil.places)
         try:
             async with asyncio.timeout_at(deadline):
                 response = await self._transport.handle_async_request(outgoing)
@@ -310,7 +312,7 @@ class Answer:
         clock: Clock,
     ) -> None:
         self.status = response.status_code
-        veil = _Veil(secrets)
+        veil = Veil(secrets)
         self.headers: Mapping[str, str] = {
             name: veil.over(value.encode("latin-1", "replace")).decode("latin-1")
             for name, value in _plain_headers(response, clock).items()
@@ -323,7 +325,7 @@ class Answer:
         self._started = started
         self._deadline = deadline
         self._limits = limits
-        self._veil = veil
+        self._veil = Veil(secrets)
         self._complete = False
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -357,6 +359,7 @@ class Answer:
             media_type=self.media_type,
             body=bytes(self.body),
             complete=self._complete,
+            masked=self._started.masked + self._veil.places,
         )
 
     def check_headers(self) -> None:
@@ -525,9 +528,3 @@ def _secrets_of(endpoint: Endpoint) -> tuple[bytes, ...]:
     whole = (endpoint.credential or "").encode()
     token = whole.rpartition(b" ")[2]
     return tuple(secret for secret in (whole, token) if len(secret) >= _SHORTEST_SECRET)
-
-
-def _masked(body: bytes, secrets: tuple[bytes, ...]) -> bytes:
-    for secret in secrets:
-        body = body.replace(secret, _MASK)
-    return body

@@ -1,6 +1,6 @@
-"""Masks known credentials in what a server says, before anything is read (R8).
+r"""Masks known credentials in what a server says, before anything is read (R8).
 
-A server may echo a credential as it is, or as JSON may spell it: any character as `\\u00XX`, a slash or a
+A server may echo a credential as it is, or as JSON may spell it: any character as `\u00XX`, a slash or a
 quote behind a backslash, and once more behind further backslashes where one JSON text stands inside another.
 The network may cut it anywhere.
 
@@ -19,7 +19,7 @@ from adapters.contract import MASK
 _BEHIND_BACKSLASH = b'/"'
 _BACKSLASH = 0x5C
 _LONGEST_SPELLING = 8
-"""Bytes that one character of a secret may take: `\\u00XX`, and a few backslashes more."""
+r"""Bytes that one character of a secret may take: `\u00XX`, and a few backslashes more."""
 _ASCII_END = 0x80
 _MORE = -1
 _NO = -2
@@ -73,7 +73,7 @@ def _spellings(secret: bytes) -> Iterator[bytes]:
         elif char in _BEHIND_BACKSLASH:
             plain = rb"\\*" + plain
         if char < _ASCII_END:
-            digits = b"".join(b"[%c%c]" % (one, one ^ 0x20) if one > 0x40 else b"%c" % one for one in b"%02x" % char)
+            digits = "".join(f"[{digit}{digit.upper()}]" for digit in f"{char:02x}").encode()
             plain = rb"(?:%s|\\+u00%s)" % (plain, digits)
         yield plain
 

@@ -127,6 +127,7 @@ _NOTES: Mapping[str, _StrPromise] = MappingProxyType(
         "SESSION_LOST": lazy("The session at the server was lost"),
         "SUBMIT_NOT_SENT": lazy("The submit did not leave this machine"),
         "RESULT_FETCHED": lazy("The result was fetched"),
+        "RESULT_MASKED": lazy("The result held a known credential; it was masked before anything was read"),
         "FETCH_AGAIN": lazy("Fetching was tried again"),
         "OVERHEARD": lazy("A question came on the server's own stream"),
         "GO_ON_AT_ONCE": lazy("The server wants the call again, with its own state; no answer is needed"),

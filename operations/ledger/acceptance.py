@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 
 from django.db import connection
 
 from adapters import strictjson
-from adapters.contract import ProtocolStatus, ToolResult
+from adapters.contract import MASK, Exchange, ProtocolStatus, ToolResult
 from operations import outputguard
 from operations.ledger.step import Moved, Row, Step, perform
 from operations.machine import Event, Outcome, Reason, State, StepError, Ticket
@@ -140,9 +141,15 @@ def fetch_started(operation: str, *, ticket: Ticket, now: datetime) -> Moved:
     return perform(operation, change, now=now, ticket=ticket)
 
 
-def keep_result(step: Step, result: ToolResult) -> None:
-    """Store the fetched bytes and their digest as evidence; nothing is accepted by it (X3)."""
-    step.keep_raw(kind="result", label="result", raw=result.raw)
+def keep_result(step: Step, result: ToolResult, *, seen: Sequence[Exchange]) -> None:
+    """Store the fetched bytes and their digest as evidence; nothing is accepted by it (X3).
+
+    A known credential in them was masked before anything was read; that stands in the journal (R8).
+    """
+    masked = result.raw.count(MASK) if any(one.masked for one in seen) else 0
+    step.keep_raw(kind="result", label="result", raw=result.raw, masked=masked)
+    if masked:
+        step.note("RESULT_MASKED", detail={"places": masked})
     step.set(
         result_digest=strictjson.digest(result.raw),
         result_is_error=result.is_error,
@@ -154,7 +161,7 @@ def result_fetched(operation: str, *, ticket: Ticket, result: ToolResult, now: d
     """Store a fetched result; the lease goes on, acceptance is the next step."""
 
     def change(step: Step) -> None:
-        keep_result(step, result)
+        keep_result(step, result, seen=result.exchanges)
         step.note("RESULT_FETCHED", detail={"bytes": len(result.raw)})
 
     return perform(operation, change, now=now, ticket=ticket, exchanges=result.exchanges)

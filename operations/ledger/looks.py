@@ -246,7 +246,7 @@ def _ended(step: Step, seen: Ended, *, next_at: datetime) -> None:
         step.set(fetches=0, result_digest=None)  # what could not be accepted is fetched anew
     step.move(Event.ENDED, terminal_status=status, protocol_status=status, looked_at=step.now)
     if seen.result is not None:
-        keep_result(step, seen.result)
+        keep_result(step, seen.result, seen=seen.exchanges)
     if seen.status is ProtocolStatus.CANCELLED:
         close_cancelled(step, summary="the server says cancelled")
     else:

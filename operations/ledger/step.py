@@ -209,6 +209,7 @@ class Step:
                 http_status=seen.http_status,
                 media_type=seen.media_type,
                 complete=seen.complete,
+                masked=seen.masked,
             )
 
     def keep_raw(
@@ -222,6 +223,7 @@ class Step:
         http_status: int | None = None,
         media_type: str = "",
         complete: bool = True,
+        masked: int = 0,
     ) -> None:
         """Keep one piece of evidence; its digest is made from the raw bytes by the database."""
         seq = self.row.evidence_count + 1
@@ -232,13 +234,13 @@ class Step:
         self.write(
             """WITH e AS (
                 INSERT INTO evidence (operation_id, seq, at, kind, label, summary, epoch, look,
-                    http_status, media_type, complete, request, digest, size)
-                VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,
+                    http_status, media_type, complete, masked, request, digest, size)
+                VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,
                     encode(sha256(%s::bytea), 'hex'), octet_length(%s::bytea))
                 RETURNING id)
             INSERT INTO evidence_payload (evidence_id, raw) SELECT id, %s FROM e""",
             [self.row.id, seq, self.now, kind, label, summary, epoch, look, http_status]
-            + [media_type, complete, request, raw, raw, raw],
+            + [media_type, complete, masked, request, raw, raw, raw],
         )
 
     def due(self, at: datetime, *, urgent: bool = False, misses: int = 0, trouble: str = "") -> None:

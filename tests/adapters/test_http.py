@@ -631,7 +631,7 @@ async def test_a_cancelled_request_lets_its_connection_go():
 
 
 async def test_b259_a_credential_never_shows():
-    leaked = b'{"echo":"tok-SECRET123"}'
+    leaked = b'{"echo":"tok-SECRET123"}'  # and as JSON may spell it: see test_veil
     body = b'{"copy":"Bearer tok-SECRET123"}'
 
     answer, served = await ask(saying(reply(leaked)), WireRequest(label="x", body=body), credential=SECRET)
@@ -639,6 +639,7 @@ async def test_b259_a_credential_never_shows():
     assert answer.body == b'{"echo":"[masked]"}', "it would be in a message, a question or a result"
     assert answer.exchange.body == answer.body
     assert answer.exchange.request == b'{"copy":"[masked]"}'
+    assert answer.exchange.masked == len(["the answer", "the request"])
     assert served.heard[0][1] == body
     shown = repr(answer) + repr(answer.exchange) + repr(Endpoint(url="http://x/", credential=SECRET))
     assert "SECRET123" not in shown

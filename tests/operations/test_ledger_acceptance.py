@@ -8,8 +8,8 @@ import pytest
 from adapters import strictjson
 from operations import ledger
 from operations.machine import IllegalStep, Reason, StaleStep, State
-from operations.models import Receipt
-from tests.operations.room import GOOD, result, together
+from operations.models import Evidence, Receipt
+from tests.operations.room import GOOD, result, seen, together
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -218,3 +218,26 @@ class TestGuarded:
 
 
 _FINAL = {State.ACCEPTED, State.CANCELLED_ACCEPTED, State.REFUSED, State.RECONCILED}
+
+
+def test_r8_a_masked_credential_stands_in_the_journal_and_the_digest_fits_what_is_kept(room):
+    """Whoever holds the stored copy can check it, and sees that something was taken out."""
+    operation = room.at(State.FETCHING_RESULT)
+    raw = b'{"content":[{"type":"text","text":"I used [masked] and [masked]"}],"isError":false}'
+    came = replace(result(raw), exchanges=tuple(replace(one, masked=2) for one in seen(raw)))
+
+    room.step(ledger.result_fetched, operation, result=came)
+    room.step(ledger.accept_result, operation, facts=ledger.Facts.held_by(room.row(operation)))
+
+    (noted,) = room.journal(operation, event="RESULT_MASKED")
+    kept = Evidence.objects.get(operation_id=operation, kind="result")
+    assert (noted.detail, kept.masked, kept.digest) == ({"places": 2}, 2, strictjson.digest(raw))
+    assert bytes(room.receipt(operation).result) == raw
+
+
+def test_r8_a_server_that_writes_the_mask_itself_masks_nothing(room):
+    operation = room.at(State.FETCHING_RESULT)
+
+    room.step(ledger.result_fetched, operation, result=result(b'{"content":[],"note":"[masked]"}'))
+
+    assert "RESULT_MASKED" not in room.events(operation)
