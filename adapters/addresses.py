@@ -15,16 +15,16 @@ import ipaddress
 import re
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias, TypeVar
 from urllib.parse import unquote, urlencode, urlsplit
 
-import httpcore
+import httpx
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """Host and port in, addresses out. Raises OSError when the name has none."""
 
-SocketOption: TypeAlias = tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
+P = TypeVar("P", bound=asyncio.Protocol)
 
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -49,7 +49,7 @@ _SEGMENT = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})+")
 _MOVES = re.compile(r"[/\\\x00-\x1f\x7f]")
 
 
-class ForbiddenAddress(httpcore.ConnectError):
+class ForbiddenAddress(httpx.ConnectError):
     """The address is one we do not connect to. Nothing was sent."""
 
 
@@ -125,14 +125,14 @@ async def checked_addresses(
     """Resolve a host once. Raises ForbiddenAddress if any of its addresses is forbidden.
 
     Any, not all: a name with one public and one inner address is an attack or a mistake.
-    Raises httpcore.ConnectError when there is no address.
+    Raises httpx.ConnectError when there is no address.
     """
     try:
         found = await resolve(host, port)
     except (OSError, UnicodeError):
         found = ()
     if not found:
-        raise httpcore.ConnectError("the name of the server has no address")
+        raise httpx.ConnectError("the name of the server has no address")
     for address in found:
         problem = address_problem(address, allow_private=allow_private)
         if problem:
@@ -140,89 +140,33 @@ async def checked_addresses(
     return found
 
 
-class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """Connects to checked addresses only, and never to a unix socket."""
+async def connect(
+    make: Callable[[], P],
+    host: str,
+    port: int,
+    *,
+    tls: ssl.SSLContext | None,
+    allow_private: bool,
+    resolve: Resolve = system_resolve,
+) -> P:
+    """Connect to a checked address of the host; return the protocol made by `make`. TLS verifies the name.
 
-    def __init__(self, *, allow_private: bool, resolve: Resolve = system_resolve) -> None:
-        self._allow_private = allow_private
-        self._resolve = resolve
-        self._inner = httpcore.AnyIOBackend()
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
-        local_address: str | None = None,
-        socket_options: Iterable[SocketOption] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        """Connect within `timeout` seconds, the look-up of the name included."""
+    Raises httpx.ConnectError, as ForbiddenAddress where an address is one we do not connect to.
+    """
+    found = await checked_addresses(host, port, allow_private=allow_private, resolve=resolve)
+    last: OSError | None = None
+    for address in found[:MAX_ATTEMPTS]:
         try:
-            async with asyncio.timeout(timeout):
-                addresses = await checked_addresses(
-                    host, port, allow_private=self._allow_private, resolve=self._resolve
-                )
-                return await self._first_that_answers(addresses, port, local_address, socket_options)
-        except TimeoutError:
-            raise httpcore.ConnectTimeout("no connection in time") from None
-
-    async def connect_unix_socket(self, *_args: object, **_options: object) -> httpcore.AsyncNetworkStream:
-        """Refuse."""
-        raise ForbiddenAddress("the server's address is forbidden: a unix socket")
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait."""
-        await asyncio.sleep(seconds)
-
-    async def _first_that_answers(
-        self,
-        addresses: Sequence[str],
-        port: int,
-        local_address: str | None,
-        socket_options: Iterable[SocketOption] | None,
-    ) -> httpcore.AsyncNetworkStream:
-        last: httpcore.ConnectError | None = None
-        for address in addresses[:MAX_ATTEMPTS]:
-            try:
-                return _BareStream(
-                    await self._inner.connect_tcp(
-                        address, port, local_address=local_address, socket_options=socket_options
-                    )
-                )
-            except httpcore.ConnectError as error:
-                last = error
-        raise last or httpcore.ConnectError("the name of the server has no address")
-
-
-class _BareStream(httpcore.AsyncNetworkStream):
-    """A stream before TLS. httpcore leaves its socket open when a handshake is cancelled."""
-
-    def __init__(self, inner: httpcore.AsyncNetworkStream) -> None:
-        self._inner = inner
-
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's signature
-        return await self._inner.read(max_bytes, timeout)
-
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as above
-        await self._inner.write(buffer, timeout)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def start_tls(
-        self,
-        ssl_context: ssl.SSLContext,
-        server_hostname: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - as above
-    ) -> httpcore.AsyncNetworkStream:
-        try:
-            return await self._inner.start_tls(ssl_context, server_hostname, timeout)
-        except BaseException:
-            await self._inner.aclose()
-            raise
-
-    def get_extra_info(self, info: str) -> object:
-        return self._inner.get_extra_info(info)
+            _, protocol = await asyncio.get_running_loop().create_connection(
+                make, address, port, ssl=tls, server_hostname=host if tls is not None else None
+            )
+        except ssl.SSLError as error:
+            raise httpx.ConnectError("no TLS connection") from error
+        except OSError as error:
+            last = error
+        else:
+            return protocol
+    raise httpx.ConnectError("nobody answers there") from last
 
 
 def _real(address: _Address) -> _Address:

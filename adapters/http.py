@@ -421,7 +421,7 @@ class Connections:
     ) -> None:
         self._tls = tls
         self._resolve = resolve
-        self._transport_for = transport_for or self._pools_for
+        self._transport_for = transport_for or self._kept
         self._transports: dict[tuple[str, str, bool], httpx.AsyncBaseTransport] = {}
 
     def wire(self, endpoint: Endpoint, *, gate: Gate, clock: Clock, limits: Limits | None = None) -> HttpWire:
@@ -438,12 +438,10 @@ class Connections:
         for transport in transports.values():
             await transport.aclose()
 
-    def _pools_for(self, endpoint: Endpoint) -> httpx.AsyncBaseTransport:
+    def _kept(self, endpoint: Endpoint) -> httpx.AsyncBaseTransport:
         # One context for all: making one costs 44 ms of CPU.
         tls = self._tls = self._tls or httpx.create_ssl_context(trust_env=False)
-        return pools.Pools(
-            lambda: pools.GuardedTransport(tls=tls, allow_private=endpoint.allow_private, resolve=self._resolve)
-        )
+        return pools.KeptTransport(tls=tls, allow_private=endpoint.allow_private, resolve=self._resolve)
 
 
 class _Progress:

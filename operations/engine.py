@@ -171,7 +171,7 @@ class Engine:
         """Write what has ended, claim what is due and start it; return whether no hand was left free."""
         still, self._still = self._still, []
         hands = ledger.Hands(most=IN_FLIGHT, held=self._held.copy())
-        works = await self._run(_turn, still, hands, now=self._clock())
+        works = await self._run(_turn, still, hands, self._clock)
         for work in works:
             self._start(self._driver.drive_one(work), work.server.slug)
         return len(works) >= hands.free()
@@ -222,9 +222,9 @@ class Engine:
         return self._connections.wire(endpoint, gate=gate, clock=self._clock)
 
 
-def _turn(still: list[Unchanged], hands: ledger.Hands, *, now: datetime) -> list[Work]:
+def _turn(still: list[Unchanged], hands: ledger.Hands, clock: Callable[[], datetime]) -> list[Work]:
     ledger.unchanged(still)
-    return ledger.claim(limit=hands.free(), hands=hands, now=now) if hands.free() > 0 else []
+    return ledger.claim(limit=hands.free(), hands=hands, now=clock()) if hands.free() > 0 else []
 
 
 def _disconnect(all_threads: threading.Barrier) -> None:

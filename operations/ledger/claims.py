@@ -174,7 +174,7 @@ def _claim_of(server: str, wanted: int, now: datetime) -> tuple[ServerProfile, d
         cursor.execute(_LOCK_SERVER, [now - SWEEP, now, server])
         next_slot_at, is_swept, since, *profile = cursor.fetchone()
         found = ServerProfile(**dict(zip(PROFILE, profile, strict=True)))
-        free_from, gap = max(now, next_slot_at or now), pacing.slot_gap(found.max_qps)
+        free_from, gap = max(now + pacing.LEAD, next_slot_at or now), pacing.slot_gap(found.max_qps)
         count = min(wanted, (now + AHEAD - free_from) // gap + 1)
         leases: dict[str, _Lease] = {}
         if count > 0:
@@ -339,7 +339,7 @@ def _reserve(server: str, first: datetime, gap: timedelta, count: int) -> None:
                     second_slots = %s + CASE WHEN second_at = %s THEN second_slots ELSE 0 END,
                     peak_slots = GREATEST(peak_slots, %s + CASE WHEN second_at = %s THEN second_slots ELSE 0 END)
                 WHERE slug = %s""",
-                [first + count * gap, slots, second, *[slots, second] * 2, server],
+                [first + count * gap, slots, second, slots, second, slots, second, server],
             )
 
 

@@ -10,7 +10,7 @@ import zlib
 import httpx
 import pytest
 
-from adapters import addresses, http, pools
+from adapters import http, pools
 from adapters.contract import (
     BrokenPeer,
     Endpoint,
@@ -312,7 +312,7 @@ async def test_b094_a_pool_without_a_free_place_is_not_sent():
         await talk.gone()
 
     tls = httpx.create_ssl_context(trust_env=False)
-    pool = pools.GuardedTransport(tls=tls, allow_private=True, connections=1)
+    pool = pools.KeptTransport(tls=tls, allow_private=True, connections=1)
     async with serve(script) as served, wired(served.url, transport=pool, connect_s=0.1, total_s=1) as wire:
         first = asyncio.create_task(wire.send(REQUEST))
         await asyncio.sleep(0.05)
@@ -816,7 +816,7 @@ async def test_connections_are_shared_by_origin_but_not_between_public_and_priva
     assert bodies == [b"eno-terces", b"owt-terces", b"", b""]
 
 
-async def test_a_request_over_a_full_pool_takes_the_next_pool():
+async def test_requests_at_once_have_a_connection_each():
     release = asyncio.Event()
 
     async def script(talk, served):
@@ -836,34 +836,124 @@ async def test_a_request_over_a_full_pool_takes_the_next_pool():
         assert {answer.status for answer in await asyncio.gather(*asked)} == {200}
 
 
-async def test_places_in_a_pool_are_given_back_however_a_request_ends():
-    async def fail(request):
-        if b"fail" in request.url.raw_path:
-            raise httpx.ReadError("no")
-        return httpx.Response(200, content=OK)
+async def test_places_are_given_back_however_a_request_ends():
+    async def script(talk, served):
+        while True:
+            head, _ = await talk.hear()
+            if b"fail" in head:
+                talk.reset()
+                return
+            await talk.answer(OK)
 
-    spread = pools.Pools(lambda: httpx.MockTransport(fail))
-    for path in ("", "fail", "", "fail"):
-        async with wired(f"http://a.test/{path}", transport=spread) as wire:
-            try:
-                async with wire.stream(REQUEST):
-                    pass
-            except MaybeSent:
-                continue
+    tls = httpx.create_ssl_context(trust_env=False)
+    pool = pools.KeptTransport(tls=tls, allow_private=True, connections=2)
+    async with serve(script) as served:
+        for path in ("ok", "fail", "ok", "fail", "fail", "ok"):
+            async with wired(f"{served.url}/{path}", transport=pool) as wire:
+                if path == "fail":
+                    with pytest.raises(MaybeSent):
+                        await wire.send(REQUEST)
+                else:
+                    await wire.send(REQUEST)
 
-    assert set(spread._busy.values()) == {0}
+        assert pool._room + len(pool._idle) == 2
+        await pool.aclose()
 
 
-async def test_the_guard_stands_where_httpx_connects():
-    """httpx has no argument for it, so a new version could silently lose it."""
+async def test_who_waits_for_a_place_gets_the_next_free_connection():
+    async def script(talk, served):
+        while True:
+            await talk.hear()
+            await asyncio.sleep(0.05)
+            await talk.answer(OK)
+
+    tls = httpx.create_ssl_context(trust_env=False)
+    pool = pools.KeptTransport(tls=tls, allow_private=True, connections=2)
+    async with serve(script) as served, wired(served.url, transport=pool, connect_s=10, total_s=20) as wire:
+        answers = await asyncio.gather(*(wire.send(REQUEST) for _ in range(6)))
+
+        assert [answer.status for answer in answers] == [200] * 6
+        assert served.connections == 2
+
+
+async def test_a_waiter_that_gives_up_leaves_its_place_to_the_next():
+    async def script(talk, served):
+        while True:
+            await talk.hear()
+            await asyncio.sleep(0.05)
+            await talk.answer(OK)
+
+    tls = httpx.create_ssl_context(trust_env=False)
+    pool = pools.KeptTransport(tls=tls, allow_private=True, connections=1)
+    async with serve(script) as served, wired(served.url, transport=pool, connect_s=10, total_s=20) as wire:
+        first, second, third = (asyncio.create_task(wire.send(REQUEST)) for _ in range(3))
+        await asyncio.sleep(0.02)
+        second.cancel()
+
+        assert (await first).status == 200
+        assert (await third).status == 200
+        await asyncio.gather(second, return_exceptions=True)
+
+
+async def test_bytes_that_nobody_asked_for_end_a_kept_connection():
+    async def script(talk, served):
+        await talk.hear()
+        if served.connections == 1:
+            await talk.answer(OK)
+            await talk.say(reply(b'{"for": "whom?"}'))
+            await talk.gone()
+
+    async with serve(script) as served, wired(served.url) as wire:
+        await wire.send(REQUEST)
+        await asyncio.sleep(0.05)
+        with pytest.raises(MaybeSent):
+            await wire.send(REQUEST)
+
+        assert served.connections == 2
+
+
+async def test_an_interim_answer_is_passed_over():
+    answer, _ = await ask(saying(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + reply()))
+
+    assert (answer.status, answer.body) == (200, OK)
+    assert "link" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nxx",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}x",
+    ],
+)
+async def test_framing_that_two_readers_could_read_in_two_ways_is_refused(head):
+    with pytest.raises(MaybeSent):
+        await ask(saying(head))
+
+
+async def test_a_reader_that_is_slow_holds_the_server_up_and_not_our_memory():
+    async def script(talk, served):
+        await talk.hear()
+        await talk.say(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6000000\r\n\r\n")
+        await talk.say(b"x" * 6_000_000)
+        await talk.gone()
+
+    async with serve(script) as served, wired(served.url, total_s=30) as wire, wire.stream(REQUEST) as answer:
+        await asyncio.sleep(0.3)
+        held = answer._stream._connection._held
+        total = sum([len(piece) async for piece in answer.chunks()])
+
+    assert held < 2_000_000
+    assert total == 6_000_000
+
+
+async def test_certificates_are_verified():
     tls = httpx.create_ssl_context(trust_env=False)
 
-    transport = pools.GuardedTransport(tls=tls, allow_private=False)
-
-    assert isinstance(getattr(transport._pool, "_network_backend", None), addresses.GuardedBackend)
     assert tls.verify_mode is ssl.CERT_REQUIRED
     assert tls.check_hostname
-    await transport.aclose()
 
 
 @pytest.fixture
