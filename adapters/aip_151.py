@@ -8,7 +8,8 @@ What shapes this adapter:
   the shape of a name and can never lead out of the registered URL (B138).
 * AIP-151 has no discovery. Whoever registers a server publishes a *tools document*,
   `longcall-tools.json` below the registered URL: a static file at the service or at the gateway
-  before it. It is what `negotiate` reads, and what it does not declare is absent (N2)::
+  before it. It is what `negotiate` reads, and what it does not declare is absent (N2). Where
+  nobody can put a file there, an admin gives the same document at the registration::
 
       {"name": "reports", "version": "1", "cancel": true, "list": true,
        "tools": [{"name": "projects/p/locations/l/reports:generate",
@@ -93,6 +94,11 @@ class Aip151:
         with _evidence(response):
             found = codec.decode_declaration(response)
         return Negotiation(capabilities=found.capabilities, tools=found.tools, exchanges=(response.exchange,))
+
+    def read_tools(self, document: bytes) -> Negotiation:
+        """Read a tools document that an admin gives. Raises WrongProtocol for the first thing that is wrong with it."""
+        found = codec.decode_tools_document(document)
+        return Negotiation(capabilities=found.capabilities, tools=found.tools)
 
     async def open(self, wire: Wire) -> Opened:
         """There are no sessions: read again what the server declares."""

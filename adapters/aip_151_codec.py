@@ -143,6 +143,18 @@ class Declaration:
     tools: tuple[ToolDescriptor, ...] = field(default=())
 
 
+MAX_TOOLS_BYTES = 1_000_000
+_DOCUMENT: Mapping[str, type] = {"name": str, "version": str, "cancel": bool, "list": bool, "tools": list}
+_DESCRIPTION: Mapping[str, type] = {
+    "name": str,
+    "title": str,
+    "description": str,
+    "inputSchema": dict,
+    "outputSchema": dict,
+}
+_KINDS: Mapping[type, str] = {str: "a text", bool: "true or false", list: "a list", dict: "an object"}
+
+
 # Encode -------------------------------------------------------------------------------------------
 
 
@@ -277,6 +289,52 @@ def decode_declaration(response: WireResponse) -> Declaration:
         raw=response.body,
     )
     return Declaration(capabilities=capabilities, tools=tuple(_tool(tool) for tool in tools))
+
+
+def decode_tools_document(document: bytes) -> Declaration:
+    """Read a tools document that an admin gives (see `aip_151`): strictly, and in full.
+
+    What is not known is refused: a slip in `outputSchema` would be a result that nothing is held
+    against. Raises WrongProtocol, with what to change in its words.
+    """
+    try:
+        told = strictjson.parse(document, max_bytes=MAX_TOOLS_BYTES)
+    except BadJson as error:
+        raise WrongProtocol(f"it is no JSON document: {error}") from None
+    top = _checked(told, _DOCUMENT, required="tools", where="the document")
+    tools = top["tools"]
+    if not isinstance(tools, list) or not tools:
+        raise WrongProtocol("tools: it describes none")
+    described: dict[str, ToolDescriptor] = {}
+    for number, one in enumerate(tools, start=1):
+        tool = _checked(one, _DESCRIPTION, required="name", where=f"tool {number}")
+        if not is_tool(str(tool["name"])):
+            raise WrongProtocol(f"tool {number}: its name is no path of a method, such as projects/p/reports:generate")
+        if str(tool["name"]) in described:
+            raise WrongProtocol(f"tool {number}: {tool['name']} is described twice")
+        described[str(tool["name"])] = _tool(tool)
+    capabilities = Capabilities(
+        server_name=_text(top.get("name")),
+        server_version=_text(top.get("version")),
+        creates_tasks=True,
+        cancels_tasks=top.get("cancel") is True,
+        lists_tasks=top.get("list") is True,
+        raw=document,
+    )
+    return Declaration(capabilities=capabilities, tools=tuple(described.values()))
+
+
+def _checked(value: Json, known: Mapping[str, type], *, required: str, where: str) -> dict[str, Json]:
+    if not isinstance(value, dict):
+        raise WrongProtocol(f"{where} is not an object")
+    if unknown := sorted(set(value) - set(known)):
+        raise WrongProtocol(f"{where}: {unknown[0]!r} is not known here; there are {', '.join(known)}")
+    if required not in value:
+        raise WrongProtocol(f"{where}: {required} is missing")
+    for name, one in value.items():
+        if not isinstance(one, known[name]):
+            raise WrongProtocol(f"{where}: {name} is not {_KINDS[known[name]]}")
+    return value
 
 
 def _operation(raw: bytes, *, expected: str | None) -> Working | Ended:

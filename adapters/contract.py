@@ -604,3 +604,12 @@ class Listens(Protocol):
         Raises any AdapterError on entering: Refused where the server has no such stream.
         """
         ...
+
+
+@runtime_checkable
+class TakesTools(Protocol):
+    """What an adapter can also do whose servers may have nothing that describes their tools."""
+
+    def read_tools(self, document: bytes) -> Negotiation:
+        """Read a tools document that an admin gives. Raises WrongProtocol, with what to change in its words."""
+        ...

@@ -59,6 +59,14 @@ def inspect(raw: bytes, *, schema: object, is_error: bool, named: str | None, ta
     return tuple(findings[:MAX_FINDINGS])
 
 
+UNUSABLE = "the schema cannot be used"
+
+
+def schema_problem(schema: object) -> str:
+    """Say why nothing can be held against a schema; empty for one that can be used."""
+    return next((found for found in violations(schema, {}) if found.startswith(UNUSABLE)), "")
+
+
 def violations(schema: object, value: Json) -> tuple[str, ...]:
     """Return how `value` breaks a JSON Schema 2020-12, in words. A `$ref` never leaves the schema.
 
@@ -71,15 +79,15 @@ def violations(schema: object, value: Json) -> tuple[str, ...]:
         Draft202012Validator.check_schema(schema, format_checker=FormatChecker(formats=()))
         return tuple(_sentence(error) for error in islice(boundedschema.errors(schema, value), MAX_FINDINGS))
     except SchemaError as error:
-        return (f"the schema cannot be used: {error.message[:300]}",)
+        return (f"{UNUSABLE}: {error.message[:300]}",)
     except boundedschema.Unusable as error:
-        return (f"the schema cannot be used: {error}",)
+        return (f"{UNUSABLE}: {error}",)
     except boundedschema.TooMuch:
         return ("it is too large for its schema: the check would take too long",)
     except (referencing.exceptions.Unresolvable, jsonschema.exceptions.UnknownType):
-        return ("the schema cannot be used: it refers to something outside itself",)
+        return (f"{UNUSABLE}: it refers to something outside itself",)
     except (RecursionError, re.error, TypeError, ValueError, OverflowError) as error:
-        return (f"the schema cannot be used: {type(error).__name__}",)
+        return (f"{UNUSABLE}: {type(error).__name__}",)
 
 
 def _sentence(error: ValidationError) -> str:

@@ -25,11 +25,12 @@ from adapters.contract import (
     Promises,
     Refused,
     Stability,
+    TakesTools,
     TaskSupport,
     Throttled,
     WrongProtocol,
 )
-from operations import ledger
+from operations import ledger, outputguard
 from operations.ledger import NewServer, Note
 from operations.queries.servers import ServerAddress, ToolView, server_address, tools_of
 
@@ -39,6 +40,10 @@ ConnectionsFor = Callable[[], http.Connections]
 
 class CannotRegister(Exception):
     """The profile cannot work as it is; the message says what to change. Nothing was stored."""
+
+
+class CannotDescribe(Exception):
+    """The tools document cannot be used; the message says what to change. Nothing was stored."""
 
 
 class CannotNegotiate(Exception):
@@ -148,6 +153,39 @@ def try_connection(
     """Ask as `negotiate` does, but keep nothing. Raises the same."""
     server = _address(slug)
     negotiation = _asked(server, clock=clock, environ=environ, connections_for=connections_for)
+    return _outlook(server, negotiation, known={tool.name: tool for tool in tools_of(slug)})
+
+
+def takes_tools(version: str) -> bool:
+    """Whether a server of this protocol version may have its tools described by an admin (`describe`)."""
+    return isinstance(registry.adapter(version, registry.releases(version)[-1]), TakesTools)
+
+
+def read_tools(version: str, document: bytes) -> Negotiation:
+    """Read a tools document for a server of this protocol version, and store nothing. Raises CannotDescribe."""
+    adapter = registry.adapter(version, registry.releases(version)[-1])
+    if not isinstance(adapter, TakesTools):
+        raise CannotDescribe(f"servers of {version} describe their tools themselves: negotiate with them")
+    try:
+        found = adapter.read_tools(document)
+    except WrongProtocol as error:
+        raise CannotDescribe(error.reason) from error
+    for tool in found.tools:
+        for what, schema in (("inputSchema", tool.input_schema), ("outputSchema", tool.output_schema or {})):
+            if problem := outputguard.schema_problem(dict(schema)):
+                raise CannotDescribe(f"{tool.name}: {what}: {problem}")
+    return found
+
+
+def describe(slug: str, document: bytes, *, clock: Clock, note: Note | None = None) -> ServerOutlook:
+    """Keep what an admin's tools document says of a server, in place of a negotiation, and say what it means.
+
+    The document is the one that `adapters.aip_151` shows. What it does not name stays as it was; a tool that it
+    describes anew has a new version (L1). Raises ledger.NoSuchServer, CannotDescribe.
+    """
+    server = _address(slug)
+    negotiation = read_tools(server.protocol_version, document)
+    ledger.save_negotiation(slug, negotiation, now=clock(), note=note)
     return _outlook(server, negotiation, known={tool.name: tool for tool in tools_of(slug)})
 
 

@@ -560,6 +560,54 @@ class TestDeclaration:
         assert not codec.is_tool(name)
 
 
+class TestToolsDocument:
+    """What an admin gives in place of a tools document at the server: strictly read."""
+
+    def test_it_says_what_the_same_document_at_the_server_says(self):
+        tool = {"name": "jobs:run", "inputSchema": {"type": "object"}, "outputSchema": {"type": "object"}}
+        told = {"name": "jobs", "version": "7", "cancel": True, "tools": [tool]}
+
+        given = codec.decode_tools_document(json.dumps(told).encode())
+
+        assert given.tools == codec.decode_declaration(met(told)).tools
+        assert (given.capabilities.cancels_tasks, given.capabilities.lists_tasks) == (True, False)
+
+    @pytest.mark.parametrize(
+        "document, words",
+        [
+            (b"", "it is no JSON document"),
+            (b'{"tools": [], "tools": []}', "it is no JSON document"),
+            (b"[" * 100, "it is no JSON document"),
+            (b'{"x": "' + b"y" * 1_000_001 + b'"}', "it is no JSON document"),
+            (b"[]", "the document is not an object"),
+            (b"{}", "the document: tools is missing"),
+            (b'{"tools": {}}', "the document: tools is not a list"),
+            (b'{"tools": []}', "tools: it describes none"),
+            (b'{"tools": [{"name": "a:b"}], "cancels": true}', "the document: 'cancels' is not known here"),
+            (b'{"tools": [{"name": "a:b"}], "cancel": "yes"}', "the document: cancel is not true or false"),
+            (b'{"tools": [7]}', "tool 1 is not an object"),
+            (b'{"tools": [{}]}', "tool 1: name is missing"),
+            (b'{"tools": [{"name": "../x"}]}', "tool 1: its name is no path of a method"),
+            (b'{"tools": [{"name": "a:b"}, {"name": "a:b"}]}', "tool 2: a:b is described twice"),
+            (b'{"tools": [{"name": "a:b", "outputSchmea": {}}]}', "tool 1: 'outputSchmea' is not known here"),
+            (b'{"tools": [{"name": "a:b", "inputSchema": []}]}', "tool 1: inputSchema is not an object"),
+        ],
+    )
+    def test_the_first_thing_that_is_wrong_is_named(self, document, words):
+        with pytest.raises(WrongProtocol) as caught:
+            codec.decode_tools_document(document)
+
+        assert caught.value.reason.startswith(words)
+
+    @given(
+        st.binary(max_size=200)
+        | st.recursive(st.none() | st.text(max_size=9), st.lists).map(json.dumps).map(str.encode)
+    )
+    def test_no_document_brings_an_error_from_outside_the_tree(self, document):
+        with contextlib.suppress(WrongProtocol):
+            codec.decode_tools_document(document)
+
+
 class TestRequestId:
     @given(st.text())
     def test_x2_a_key_has_one_request_id_and_it_is_a_uuid_that_servers_take(self, key):

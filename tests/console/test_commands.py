@@ -88,6 +88,35 @@ class TestRegisterServer:
 
         assert servers()[0].tools == ()
 
+    def test_a_server_that_cannot_be_asked_has_its_tools_from_a_file(self, tmp_path):
+        """Nothing listens on port 9, and nobody is asked."""
+        path = tmp_path / "tools.json"
+        path.write_text('{"name": "books", "cancel": true, "tools": [{"name": "years:archive"}]}')
+
+        out = said("register_server", "books", "http://127.0.0.1:9/v1", "--protocol", "aip-151", "--tools", str(path))
+
+        assert "years:archive (task required): runs as a task" in out
+        assert [tool.name for tool in servers()[0].tools] == ["years:archive"]
+
+    @pytest.mark.parametrize(
+        "protocol, text, words",
+        [
+            ("aip-151", '{"tools": [{"name": "../x"}]}', "tool 1: its name is no path of a method"),
+            ("2025-11-25", '{"tools": []}', "describe their tools themselves"),
+            ("aip-151", None, "cannot be read: No such file or directory"),
+        ],
+    )
+    def test_with_a_file_that_cannot_be_used_nothing_is_stored(self, tmp_path, protocol, text, words):
+        path = tmp_path / "tools.json"
+        if text is not None:
+            path.write_text(text)
+
+        with pytest.raises(CommandError, match=words) as caught:
+            said("register_server", "books", "http://127.0.0.1:9/v1", "--protocol", protocol, "--tools", str(path))
+
+        assert str(caught.value).startswith("Nothing was stored")
+        assert servers() == ()
+
     def test_a_url_that_cannot_work_is_not_stored(self):
         with pytest.raises(CommandError, match="Nothing was stored"):
             said("register_server", "books", "file:///etc/passwd")

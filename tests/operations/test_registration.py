@@ -1,5 +1,6 @@
 """Registering a server, and what it turns out to be (N1, N2)."""
 
+import json
 import random
 import time
 from dataclasses import replace
@@ -16,7 +17,7 @@ from adapters.simulator.scenario import Fault, FaultKind, Scenario
 from operations import ledger, registration
 from operations.ledger import NewServer, ToolPolicy
 from operations.queries import servers as reads
-from operations.registration import CannotNegotiate, CannotRegister
+from operations.registration import CannotDescribe, CannotNegotiate, CannotRegister
 from tests.adapters.inprocess import InProcessTransport
 
 pytestmark = pytest.mark.django_db
@@ -256,3 +257,64 @@ class TestRegister:
         [server] = reads.servers()
         assert server.max_qps == 2.0
         assert [tool.name for tool in server.tools] == ["quarterly_report"]
+
+
+ARCHIVE = {
+    "name": "archive",
+    "version": "2",
+    "cancel": True,
+    "tools": [{"name": "years:archive", "title": "Archive", "outputSchema": {"type": "object"}}],
+}
+
+
+class TestDescribe:
+    """AIP-151 has no tools/list, and not every such server can publish a document of its own."""
+
+    def described(self, document, **named):
+        return registration.describe("sim", json.dumps(document).encode(), clock=lambda: NOON, **named)
+
+    def test_its_tools_appear_without_a_request(self):
+        register(protocol="aip-151")
+
+        outlook = self.described(ARCHIVE)
+
+        assert [tool.name for tool in reads.tools_of("sim")] == ["years:archive"]
+        assert (outlook.server_name, outlook.cancels_tasks, outlook.lists_tasks) == ("archive", True, False)
+        assert outlook.tools[0].callable
+
+    def test_a_tool_that_is_described_anew_has_a_new_version_and_keeps_its_policy(self):
+        """L1."""
+        register(protocol="aip-151")
+        self.described(ARCHIVE)
+        ledger.set_policy("sim", "years:archive", ToolPolicy(expected_s=7))
+        [before] = reads.tools_of("sim")
+
+        self.described({"tools": [ARCHIVE["tools"][0] | {"title": "Archive a year"}]})
+
+        [after] = reads.tools_of("sim")
+        assert after.version != before.version
+        assert (after.title, after.expected_s) == ("Archive a year", 7)
+
+    @pytest.mark.parametrize(
+        "schema, words",
+        [
+            ({"type": "objekt"}, "years:archive: outputSchema: the schema cannot be used"),
+            ({"$ref": "https://example.org/schema"}, "years:archive: outputSchema: the schema cannot be used"),
+        ],
+    )
+    def test_a_schema_that_nothing_can_be_held_against_is_refused_before_anything_is_stored(self, schema, words):
+        """R2: otherwise every result of the tool would go to a person."""
+        register(protocol="aip-151")
+
+        with pytest.raises(CannotDescribe, match=words):
+            self.described({"tools": [{"name": "years:archive", "outputSchema": schema}]})
+
+        assert reads.tools_of("sim") == ()
+
+    @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+    def test_a_server_that_describes_itself_is_asked_instead(self, version):
+        register(protocol=version)
+
+        assert not registration.takes_tools(version)
+        with pytest.raises(CannotDescribe, match="describe their tools themselves"):
+            self.described(ARCHIVE)

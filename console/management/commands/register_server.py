@@ -1,6 +1,7 @@
 """Point Longcall at a tool server."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -26,13 +27,20 @@ class Command(BaseCommand):
         )
         parser.add_argument("--listens", action="store_true", help="it asks people on a stream of its own")
         parser.add_argument("--moved", action="store_true", help="the same server, with its tasks, has a new address")
+        parser.add_argument(
+            "--tools", type=Path, metavar="FILE", help="its tools document (JSON), where it cannot be asked (AIP-151)"
+        )
         parser.add_argument("--lookup", default="none", help="proved way to find a lost submit (none)")
 
     def handle(self, *, slug: str, **options: Any) -> None:
         try:
+            document = _document(options["tools"], options["protocol"])
             registration.register(_profile(slug, options), moves=options["moved"])
-            outlook = registration.negotiate(slug, clock=timezone.now, environ=os.environ)
-        except registration.CannotRegister as error:
+            if document is not None:
+                outlook = registration.describe(slug, document, clock=timezone.now)
+            else:
+                outlook = registration.negotiate(slug, clock=timezone.now, environ=os.environ)
+        except (registration.CannotRegister, registration.CannotDescribe) as error:
             raise CommandError(f"Nothing was stored: {error}.") from error
         except registration.CannotNegotiate as error:
             message = f"{slug} is registered, but could not be asked what it offers: {error.reason}. {error.advice}"
@@ -50,6 +58,18 @@ class Command(BaseCommand):
             self.stdout.write(f"  {tool.tool} (task {tool.task_support}): {tool.what_happens}")
         if not outlook.tools:
             self.stdout.write("  it describes no tools")
+
+
+def _document(path: Path | None, protocol: str) -> bytes | None:
+    """Read the tools document, and see that it can be used before anything is stored."""
+    if path is None:
+        return None
+    try:
+        document = path.read_bytes()
+    except OSError as error:
+        raise CommandError(f"Nothing was stored: {path} cannot be read: {error.strerror}.") from error
+    registration.read_tools(protocol, document)
+    return document
 
 
 def _profile(slug: str, options: dict[str, Any]) -> NewServer:
