@@ -109,6 +109,7 @@ _NOTES: Mapping[str, _StrPromise] = MappingProxyType(
         "ROUND_RELEASED": lazy("The question was given back"),
         "ROUND_EXTENDED": lazy("The question got more time"),
         "ROUND_EXPIRED": lazy("The question's time was over; nothing was approved"),
+        "QUESTION_RENAMED": lazy("The server repeated its question under another id of its own; it is the same question"),
         "QUESTION_AFTER_CANCEL": lazy("A question came after the cancel: kept, never asked"),
         "SUBMITTED": lazy("The call node submitted the call"),
         "PROTOCOL_STATUS": lazy("The server's word changed"),

@@ -375,6 +375,8 @@ class Drive:
         seen = await self._seen()  # I1: one look just before an answer is delivered
         if not isinstance(seen, NeedsInput):
             return await self._apply(seen)
+        if seen.questions and not await self._d.run(ledger.still_asks, self._op, seen.questions):
+            return await self._apply(seen)  # under other ids, or something else by now (I4)
         replies = await self._d.run(ledger.answer_in_store, self._op)
         permit = uuid.uuid4()
         await self._gate.ahead()

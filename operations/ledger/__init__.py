@@ -133,6 +133,7 @@ from operations.ledger.rounds import (
     permit_answer,
     release_round,
     request_digest,
+    still_asks,
 )
 from operations.ledger.shadows import (
     HasEffects,
@@ -342,8 +343,8 @@ __all__ = [
     "release_item",
     "release_round",
     "renew_streams",
-    "report_outcome",
     "replay_failed",
+    "report_outcome",
     "request_cancel",
     "request_digest",
     "reserve_slot",
@@ -366,6 +367,7 @@ __all__ = [
     "start_batch",
     "state_overdue",
     "state_unconfirmed",
+    "still_asks",
     "stop_batch",
     "submit",
     "submit_answered",

@@ -65,10 +65,15 @@ def waiting(operation: str) -> Waiting:
             [operation],
         )
         found = cursor.fetchall()
-    asked = [_question(text) for text, number in found if number is not None]
+    asked = {
+        question.digest: question for question in (_question(text) for text, number in found if number is not None)
+    }
     new = [_question(text) for text, number in found if number is None]
-    by_key = {question.key: question for question in asked or new}  # a server may use its ids again
-    return Waiting(questions=tuple(by_key.values()), in_round=bool(asked))
+    if asked:
+        asked |= {question.digest: question for question in new if question.digest in asked}  # under another id (I4)
+        return Waiting(questions=tuple(asked.values()), in_round=True)
+    by_key = {question.key: question for question in new}  # a server may use its ids again
+    return Waiting(questions=tuple(by_key.values()))
 
 
 def _question(text: str) -> Question:

@@ -207,7 +207,8 @@ def _asked(step: Step, seen: NeedsInput, *, next_at: datetime) -> None:
     _turn_up(step)
     if row.state is State.INPUT_REQUIRED:
         if rounds.is_replay(row, seen.questions):
-            step.due(next_at)
+            rounds.follow_names(step, seen.questions)
+            step.due(step.now if row.answer_delivery is Delivery.STORED else next_at)
             return
         rounds.close(step, "the server asks something else", moved_on=True)
         step.move(Event.RESUMED)

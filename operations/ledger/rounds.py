@@ -15,7 +15,7 @@ from adapters.contract import Action, Continuation, Exchange, NeedsInput, Questi
 from operations.ledger.answers import RoundFate, RoundGone
 from operations.ledger.permits import give, settle
 from operations.ledger.policies import policy_of
-from operations.ledger.step import EXECUTOR, Moved, PermitDenied, Row, Step, perform
+from operations.ledger.step import EXECUTOR, Moved, PermitDenied, Row, Step, perform, read
 from operations.machine import Delivery, Event, State, StepError, Ticket
 from operations.models import PermitKind, RoundStatus
 from operations.notice import Kind
@@ -35,17 +35,47 @@ def schema_digest(questions: Sequence[Question]) -> str:
 
 
 def is_replay(row: Row, questions: Sequence[Question]) -> bool:
-    """Whether the newest round already asks exactly this, and the server has not moved on since (I4).
+    """Whether the newest round already asks this, and the server has not moved on since (I4).
 
-    While the status stays `input_required`, the same request is the same round, answered or not.
+    While the status stays `input_required`, the same request is the same round, answered or not. As long as no
+    answer has left, the server may repeat it under other ids: they are its own, and make no new round.
     """
+    held, told = _held(row), _told(questions)
+    may_be_renamed = row.answer_delivery in {None, Delivery.STORED}
+    return held == told or (may_be_renamed and [digest for _, digest in held] == [digest for _, digest in told])
+
+
+def follow_names(step: Step, questions: Sequence[Question]) -> None:
+    """Keep the ids under which a replayed request was told last: the answer goes to those (I4)."""
+    row, keys = step.row, [question.key for question in questions]
+    if _held(row) == _told(questions):
+        return
+    step.note("QUESTION_RENAMED", detail={"round": row.round})
+    step.write("UPDATE input_round SET keys = %s WHERE operation_id = %s AND number = %s", [keys, row.id, row.round])
+    _claim_heard(step, keys, number=row.round)
+
+
+def still_asks(operation: str, questions: Sequence[Question]) -> bool:
+    """Whether everything that the newest round asks is among these, under the same ids (I1, I7)."""
+    (row,) = read([operation]).values()
+    return set(_held(row)) <= set(_told(questions))
+
+
+def _told(questions: Sequence[Question]) -> list[tuple[str, str]]:
+    return [(question.key, question.digest) for question in questions]
+
+
+def _held(row: Row) -> list[tuple[str, str]]:
+    """Return what the newest round asks: the id of each question by now, and its digest."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT request_digest FROM input_round WHERE operation_id = %s AND number = %s",
+            "SELECT questions::text, keys FROM input_round WHERE operation_id = %s AND number = %s",
             [row.id, row.round],
         )
         found = cursor.fetchone()
-    return bool(found) and found[0] == request_digest(questions)
+    asked = json.loads(found[0]) if found else []
+    keys = (found and found[1]) or [question["key"] for question in asked]
+    return [(key, question["digest"]) for key, question in zip(keys, asked, strict=True)]
 
 
 def open_round(step: Step, seen: NeedsInput) -> None:
@@ -80,11 +110,16 @@ def open_round(step: Step, seen: NeedsInput) -> None:
         team=policy.team,
         facts={"round": number, "until": deadline.isoformat()},
     )
+    _claim_heard(step, [question.key for question in seen.questions], number=number)
+    step.due(deadline)
+
+
+def _claim_heard(step: Step, keys: Sequence[str], *, number: int) -> None:
+    """Count what was overheard under these ids to a round."""
     step.write(
         "UPDATE heard_question SET round = %s WHERE operation_id = %s AND round IS NULL AND question->>'key' = ANY(%s)",
-        [number, row.id, [question.key for question in seen.questions]],
+        [number, step.row.id, list(keys)],
     )
-    step.due(deadline)
 
 
 def settle_question(step: Step, seen: NeedsInput) -> None:
@@ -299,22 +334,26 @@ def _claim(operation: str, number: int, *, by: str, holder: str, now: datetime) 
 
 
 def answer_in_store(operation: str) -> tuple[Reply, ...]:
-    """Return the replies of the newest round's answer, as the adapter takes them."""
+    """Return the replies of the newest round's answer, as the adapter takes them, under the server's newest ids."""
     with connection.cursor() as cursor:
         cursor.execute(
-            """SELECT a.replies::text FROM operation o
+            """SELECT a.replies::text, r.questions::text, r.keys FROM operation o
             JOIN input_round r ON r.operation_id = o.id AND r.number = o.round
             JOIN answer a ON a.round_id = r.id WHERE o.id = %s""",
             [operation],
         )
         found = cursor.fetchone()
+    if found is None:
+        return ()
+    replies, asked, keys = json.loads(found[0]), [question["key"] for question in json.loads(found[1])], found[2]
+    now_named = dict(zip(asked, keys or asked, strict=True))
     return tuple(
         Reply(
-            key=reply["key"],
+            key=now_named.get(reply["key"], reply["key"]),
             action=Action(reply["action"]),
             content=reply["content"].encode() if reply["content"] is not None else None,
         )
-        for reply in (json.loads(found[0]) if found else ())
+        for reply in replies
     )
 
 

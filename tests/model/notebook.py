@@ -17,6 +17,7 @@ from operations import ledger
 from operations.approval import Matter, Policy
 from operations.ledger import acceptance, answers, cancel, hearing, looks, rounds, step, submission
 from operations.machine import Delivery, State, StepError
+from operations.models import PermitKind
 
 NOON = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 HOURS = tuple(NOON + timedelta(hours=n) for n in range(4))
@@ -98,9 +99,10 @@ class Notebook:
         in_time = row.round_deadline_at is not None and planned.now < row.round_deadline_at
         return None if is_open and in_time else ledger.RoundFate(status="CLOSED")
 
-    def is_open_question(self, permit):
-        """Stand in for the look into `permit`."""
-        return permit is not None and self.page.permits[permit.int - 1] in {"", "lost"}
+    def open_question(self, permit):
+        """Stand in for the look into `permit`: this server honours no key, so that each is a submit's."""
+        is_open = permit is not None and self.page.permits[permit.int - 1] in {"", "lost"}
+        return PermitKind.SUBMIT if is_open else None
 
     def stored_result(self, _operation):
         """Stand in for the look into `evidence_payload`."""
@@ -120,6 +122,7 @@ class Notebook:
             (submission.looks, "bound_elsewhere", lambda _operation, _task: None),
             (hearing, "brought", lambda _row: False),
             (rounds, "is_replay", self.is_replay),
+            (rounds, "follow_names", lambda _step, _questions: None),
             (rounds, "policy_of", lambda _tool, _effect: Policy()),
             (rounds, "_tell_expired", lambda _step: None),
             (answers, "_fate", self.fate),
@@ -127,7 +130,7 @@ class Notebook:
             (answers, "_recorded", lambda _operation, _form: False),
             (answers, "_refused_at", lambda _operation, _form: None),
             (submission, "_settle", self.settle),
-            (submission, "_is_open_question", self.is_open_question),
+            (submission, "_open_question", self.open_question),
             (acceptance, "_stored_result", self.stored_result),
             (cancel, "_ended_at", lambda _operation: None),
             (cancel, "read", lambda _operations: {OPERATION: self.page.row}),

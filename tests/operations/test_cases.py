@@ -4,6 +4,7 @@ A small scripted peer says what the report says; ledger, driver and adapter are 
 """
 
 import uuid
+from datetime import timedelta
 
 import pytest
 from django.db import connection
@@ -444,6 +445,23 @@ class TestRounds:
             here.idle(15)
 
         assert here.row(operation).round == 1
+
+    def test_f3_i4_an_expired_question_under_ever_new_ids_is_one_round_and_its_answer_reaches_the_newest(self, world):
+        here = world(demo.BULK_PRICE_CHANGE, questions=QuestionStyle.RENAMED)
+        ledger.set_policy(here.slug, "bulk_price_change", ledger.ToolPolicy(answer_within_s=5))
+        operation = here.submit("bulk_price_change", b'{"percent": 5}')
+        here.until(operation, State.INPUT_REQUIRED)
+
+        here.idle(60)
+        assert (here.row(operation).round, here.row(operation).round_open) == (1, False)
+        ledger.extend_round(
+            operation, round=1, until=here.now() + timedelta(seconds=60), by="person:olga", now=here.now()
+        )
+        here.answer(operation, '{"approve": true}')
+        here.idle(20)
+
+        assert [one.used for one in here.server.truth.answers] == [True]
+        assert here.row(operation).round == 2, "the tool asks for something else next"
 
 
 class TestResult:

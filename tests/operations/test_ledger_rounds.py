@@ -1,6 +1,7 @@
 """Rounds and answers: bound, first valid one wins, stored before delivered, never lied about (I1 to I7, C11, R9)."""
 
 import uuid
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -32,6 +33,12 @@ def settled(room, operation, given, delivery, **named):
     return room.step(
         ledger.answer_settled, operation, permit=given, delivery=delivery, why="", next_at=room.later(), **named
     )
+
+
+def under_id(room, operation, key):
+    """The question of `room.asking`, under another id of the server's."""
+    told = room.asking(operation)
+    return replace(told, questions=tuple(replace(one, key=key) for one in told.questions))
 
 
 class TestDeadline:
@@ -124,6 +131,49 @@ class TestReplay:
 
         assert (room.row(asked).round, room.row(asked).round_open) == (2, True)
         assert room.journal(asked, event="RESUMED")
+
+    def test_i4_the_same_words_under_another_id_are_the_same_round_and_the_answer_goes_to_the_new_id(self, room, asked):
+        """The server's ids are its own: a question that nobody has answered is asked once, whatever it is called."""
+        room.saw(asked, under_id(room, asked, "7"))
+        room.answer(asked)
+
+        (reply,) = ledger.answer_in_store(asked)
+        assert (room.row(asked).round, reply.key) == (1, "7")
+        assert room.events(asked).count("QUESTION_RENAMED") == 1
+        assert ledger.still_asks(asked, under_id(room, asked, "7").questions)
+
+    def test_i4_under_another_id_an_expired_question_stays_expired(self, room, asked):
+        room.now = room.later(1800)
+        room.step(ledger.expire_round, asked, next_at=room.later())
+
+        room.saw(asked, under_id(room, asked, "7"))
+        room.saw(asked, under_id(room, asked, "7"))
+
+        assert (room.row(asked).round, room.row(asked).round_open) == (1, False)
+        assert room.events(asked).count("QUESTION_RENAMED") == 1
+
+    def test_i4_an_answer_in_store_follows_its_question_to_another_id(self, room, stored):
+        assert not ledger.still_asks(stored, under_id(room, stored, "7").questions)
+
+        room.saw(stored, under_id(room, stored, "7"))
+
+        (reply,) = ledger.answer_in_store(stored)
+        assert (room.row(stored).answer_delivery, reply.key) == (Delivery.STORED, "7")
+        assert room.due(stored)[0] == room.now, "it is delivered at once"
+
+    def test_i4_once_an_answer_has_left_the_same_words_under_another_id_are_asked_anew(self, room, stored):
+        """What was answered was the other one; whether this is a repetition, nobody can tell."""
+        settled(room, stored, permit(room, stored), Delivery.SENT)
+
+        room.saw(stored, under_id(room, stored, "7"))
+
+        assert (room.row(stored).round, room.row(stored).answer_delivery) == (2, None)
+
+    def test_i4_the_same_id_with_other_words_is_a_new_round(self, room, stored):
+        room.saw(stored, room.asking(stored, "Something else?"))
+
+        assert room.row(stored).round == 2
+        assert room.given(stored).delivery == Delivery.SUPERSEDED
 
     def test_i7_an_answered_question_that_is_shown_again_is_no_new_round(self, room, stored):
         settled(room, stored, permit(room, stored), Delivery.SENT)
