@@ -131,6 +131,8 @@ class PersonRequest(HttpRequest):
 
     actor: Actor
     htmx: HtmxDetails
+    decides_nothing: bool
+    """Set by a view whose post changes nothing: there is nothing to note."""
 
 
 View = Callable[Concatenate[PersonRequest, P], HttpResponse]

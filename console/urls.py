@@ -3,7 +3,21 @@
 from django.urls import URLPattern, URLResolver, include, path
 
 from console.api import health, metrics
-from console.views import adapters, approvals, audit, gates, home, operations, reconcile, servers, shadows
+from console.views import (
+    adapters,
+    approvals,
+    audit,
+    batches,
+    gates,
+    home,
+    incidents,
+    lists,
+    operations,
+    policies,
+    reconcile,
+    servers,
+    shadows,
+)
 from console.views import help as help_
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -17,11 +31,20 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("operations/", operations.listing, name="operations"),
     path("operations/rows/", operations.rows, name="operation_rows"),
     path("operations/news/", operations.news, name="operation_news"),
+    path("operations/cancel/", batches.cancel_many, name="operation_cancel_many"),
+    path("operations/lists/", lists.keep, name="operation_list_keep"),
+    path("operations/lists/<uuid:number>/", lists.change, name="operation_list_change"),
+    path("batches/<uuid:number>/", batches.page, name="batch"),
+    path("batches/<uuid:number>/start/", batches.start, name="batch_start"),
+    path("batches/<uuid:number>/stop/", batches.stop, name="batch_stop"),
+    path("batches/<uuid:number>/second/", batches.second, name="batch_second"),
     path("operations/<uuid:number>/", operations.detail, name="operation"),
     path("operations/<uuid:number>/look/", operations.look_now, name="look_now"),
     path("operations/<uuid:number>/cancel/", operations.cancel, name="cancel"),
     path("operations/<uuid:number>/evidence/<int:seq>/", operations.evidence, name="evidence"),
     path("reconcile/", reconcile.listing, name="reconcile"),
+    path("reconcile/incidents/<uuid:number>/", incidents.page, name="reconcile_incident"),
+    path("reconcile/incidents/<uuid:number>/do/", incidents.act, name="reconcile_incident_act"),
     path("reconcile/<uuid:number>/", reconcile.item, name="reconcile_item"),
     path("reconcile/<uuid:number>/claim/", reconcile.take, name="claim"),
     path("reconcile/<uuid:number>/verdict/", reconcile.judge, name="judge"),
@@ -54,12 +77,17 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("servers/<slug:slug>/edit/", servers.edit, name="server_edit"),
     path("servers/<slug:slug>/test/", servers.test, name="server_test"),
     path("servers/<slug:slug>/negotiate/", servers.negotiate, name="server_negotiate"),
+    path("servers/<slug:slug>/seen/", servers.seen, name="server_seen"),
     path("servers/<slug:slug>/switch/", servers.switch, name="server_switch"),
     path("servers/<slug:slug>/tools/<path:name>/policy/", servers.policy, name="tool_policy"),
     path("servers/<slug:slug>/tools/<path:name>/", servers.tool, name="tool"),
     path("approvals/", approvals.approvals, name="approvals"),
+    path("approvals/policies/", policies.listing, name="approval_policies"),
+    path("approvals/policies/class/<str:effect>/", policies.of_class, name="approval_class"),
+    path("approvals/policies/tool/<slug:slug>/<path:name>/", policies.of_tool, name="approval_tool"),
     path("approvals/<uuid:operation>/<int:number>/", approvals.round_, name="round"),
     path("approvals/<uuid:operation>/<int:number>/claim/", approvals.round_claim, name="round_claim"),
+    path("approvals/<uuid:operation>/<int:number>/withdraw/", approvals.round_withdraw, name="round_withdraw"),
     path("approvals/<uuid:operation>/<int:number>/extend/", approvals.round_extend, name="round_extend"),
     path("metrics", metrics.show, name="metrics"),
     path("livez", health.livez, name="livez"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.contrib import messages
@@ -17,21 +18,36 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as lazy
+from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from console import access, answers, roundtokens
+from console import access, answers, roundtokens, words
 from console.access import Deed, PersonRequest, allow, require
 from console.forms import Choice, RoundForm
-from console.roundtokens import Fault, TokenRefused
+from console.roundtokens import Fault, RoundToken, TokenRefused
 from operations import ledger
+from operations.approval import Bar, may_decide, tally
+from operations.ledger import GivenReply
 from operations.machine import StepError
 from operations.queries import rounds
-from operations.queries.rounds import Filters, RoundPage, Tab
+from operations.queries.rounds import Filters, RoundPage, RoundVote, Tab
 
 SOON = timedelta(minutes=15)
 MAX_COMMENT = 2000
 EXTENSIONS_MIN = (15, 60, 240)
+DUE_WITHIN_MIN = (15, 60, 1440)
+"""What an inbox can be narrowed to by deadline."""
+
+BARS = {
+    Bar.NO_ROLE: lazy("You do not have the role approver."),
+    Bar.OTHER_SERVER: lazy("None of your teams looks after this server."),
+    Bar.OTHER_TEAM: lazy("Only people of the team that the policy names may answer."),
+    Bar.OWN_REQUEST: lazy("The call is made on your own behalf, so somebody else has to answer."),
+    Bar.NO_COMMENT: lazy("The policy of this tool asks for a comment."),
+}
+"""What keeps somebody from answering, in words."""
 
 
 @require_safe
@@ -40,11 +56,16 @@ EXTENSIONS_MIN = (15, 60, 240)
 def approvals(request: PersonRequest) -> HttpResponse:
     """Show the inbox; an htmx request gets the list alone."""
     tab = _tab(request.GET.get("tab", ""))
-    filters = Filters(server=_wanted(request, "server"), tool=_wanted(request, "tool"))
     now = timezone.now()
+    within = _within(request)
+    filters = Filters(
+        server=_wanted(request, "server"),
+        tool=_wanted(request, "tool"),
+        team=_wanted(request, "team"),
+        due=now + timedelta(minutes=within) if within else None,
+    )
     person = request.actor.by
     page = rounds.inbox(tab, person=person, filters=filters, after=request.GET.get("after", ""))
-    servers, tools = rounds.choices()
     held = {
         "tab": tab.value,
         "groups": _groups(page.cards, tab, now),
@@ -52,8 +73,9 @@ def approvals(request: PersonRequest) -> HttpResponse:
         "counts": rounds.counts(person=person, filters=filters),
         "most": rounds.MOST,
         "filters": filters,
-        "servers": servers,
-        "tools": tools,
+        "choices": rounds.choices(),
+        "within": within,
+        "withins": [(minutes, words.duration(timedelta(minutes=minutes))) for minutes in DUE_WITHIN_MIN],
         "now": now,
         "may_answer": request.actor.may(Deed.ANSWER),
     }
@@ -66,8 +88,10 @@ def round_(request: PersonRequest, operation: uuid.UUID, number: int) -> HttpRes
     """Show one round, or take an answer to it."""
     if request.method != "POST":
         return _show(request, str(operation), number)
-    handle = _compare if "compare" in request.POST else _take_answer
-    return handle(request, str(operation), number)
+    for pressed, handle in (("compare", _compare), ("confirm", _confirm)):
+        if pressed in request.POST:
+            return handle(request, str(operation), number)
+    return _take_answer(request, str(operation), number)
 
 
 @require_POST
@@ -114,13 +138,12 @@ def _show(request: PersonRequest, operation: str, number: int) -> HttpResponse:
 
 @allow(Deed.ANSWER)
 def _take_answer(request: PersonRequest, operation: str, number: int) -> HttpResponse:
+    """Take what was typed."""
     page = _page_or_404(operation, number)
     now = timezone.now()
     form = RoundForm(page.card.questions, data=request.POST)
     try:
-        token = roundtokens.read(
-            request.POST.get("round_token", ""), operation=operation, number=number, person=request.user.get_username()
-        )
+        token = _token(request, operation, number)
     except TokenRefused as refused:
         return _refuse(request, page, form, refused.fault, now=now)
     pressed, form_id = _pressed(request), _form_id(request)
@@ -131,16 +154,56 @@ def _take_answer(request: PersonRequest, operation: str, number: int) -> HttpRes
         if not page.is_open:
             return _gone(request, page, form, _fate_of(page), now=now)
         return _render_round(request, page, form, now=now, status=422, form_id=form_id)
-    if token.as_shown_digest != roundtokens.as_shown_digest(page):
+    return _record(request, page, form, _Answer(token=token, form_id=form_id, replies=replies), now=now)
+
+
+@allow(Deed.ANSWER)
+def _confirm(request: PersonRequest, operation: str, number: int) -> HttpResponse:
+    """Take the very same answer that somebody else has given; what stands in the form does not count."""
+    page = _page_or_404(operation, number)
+    now = timezone.now()
+    form = RoundForm(page.card.questions)
+    try:
+        token = _token(request, operation, number)
+    except TokenRefused as refused:
+        return _refuse(request, page, form, refused.fault, now=now)
+    form_id = _form_id(request)
+    if form_id is None:
+        return _refuse(request, page, form, Fault.MISSING, now=now)
+    if not page.is_open:
+        return _gone(request, page, form, _fate_of(page), now=now)
+    vote = next((vote for vote in page.votes if vote.id == request.POST["confirm"]), None)
+    if vote is None:
+        said = _("That answer was taken back or replaced meanwhile. Nothing was recorded; look at what stands now.")
+        return _render_round(request, page, form, now=now, status=409, banner=said)
+    replies = tuple(GivenReply(key=one.key, action=one.action, content=one.content) for one in vote.replies)
+    return _record(request, page, form, _Answer(token=token, form_id=form_id, replies=replies), now=now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What is to be recorded, and under which token."""
+
+    token: RoundToken
+    form_id: uuid.UUID
+    replies: tuple[GivenReply, ...]
+
+
+def _record(
+    request: PersonRequest, page: RoundPage, form: RoundForm, answer: _Answer, *, now: datetime
+) -> HttpResponse:
+    """Hand an answer to the ledger, the one door, and say what became of it."""
+    operation, number = page.card.operation, page.card.number
+    if answer.token.as_shown_digest != roundtokens.as_shown_digest(page):
         return _gone(request, page, form, ledger.RoundFate(status="CHANGED", newest_round=page.newest_round), now=now)
     try:
         recorded = ledger.answer_round(
             operation,
             round=number,
-            request_digest=token.request_digest,
-            as_shown_digest=token.as_shown_digest,
-            form_id=form_id,
-            replies=replies,
+            request_digest=answer.token.request_digest,
+            as_shown_digest=answer.token.as_shown_digest,
+            form_id=answer.form_id,
+            replies=answer.replies,
             by=request.actor.by,
             people=access.people_of,
             comment=_comment(request),
@@ -148,16 +211,55 @@ def _take_answer(request: PersonRequest, operation: str, number: int) -> HttpRes
         )
     except ledger.RoundGone as gone:
         return _gone(request, _page_or_404(operation, number), form, gone.fate, now=now)
-    if recorded.again:
+    except ledger.MayNotDecide as refused:
+        banner = str(BARS[refused.bar])
+        if refused.bar is Bar.NO_COMMENT:
+            return _render_round(request, page, form, now=now, status=422, form_id=answer.form_id, banner=banner)
+        held = _typed(request, page, form, now) | {"fault": "BARRED", "barred": banner, "status": 403}
+        return render(request, "round_refused.html", held, status=403)
+    _tell(request, recorded)
+    return redirect("round", operation, number)
+
+
+def _tell(request: PersonRequest, recorded: ledger.Recorded) -> None:
+    if not recorded.decided:
+        said = ngettext(
+            "Your answer is recorded. %(n)d more person has to give the very same one; nothing was sent.",
+            "Your answer is recorded. %(n)d more people have to give the very same one; nothing was sent.",
+            recorded.missing,
+        )
+        messages.info(request, said % {"n": recorded.missing})
+    elif recorded.again:
         said = _("This answer had been recorded before. It is there once and is sent once.")
         messages.success(request, said, extra_tags="ok")
+
+
+@require_POST
+@allow(Deed.ANSWER)
+def round_withdraw(request: PersonRequest, operation: uuid.UUID, number: int) -> HttpResponse:
+    """Take one's own vote back, as long as the round has no answer."""
+    page = _page_or_404(str(operation), number)
+    try:
+        ledger.withdraw_vote(page.card.operation, round=number, by=request.actor.by, now=timezone.now())
+    except ledger.NoVote:
+        messages.warning(request, _("There is no vote of yours to take back. Nothing was changed."))
+    except ledger.RoundGone:
+        messages.warning(request, _("The round has its answer or is over, so your vote was not taken back."))
+    else:
+        messages.success(request, _("Your vote was taken back."))
     return redirect("round", operation, number)
+
+
+def _token(request: PersonRequest, operation: str, number: int) -> RoundToken:
+    text = request.POST.get("round_token", "")
+    return roundtokens.read(text, operation=operation, number=number, person=request.user.get_username())
 
 
 @allow(Deed.ANSWER)
 def _compare(request: PersonRequest, operation: str, number: int) -> HttpResponse:
     """Lay what was typed beside the answer that won; nothing is answered by it, whatever the round is now."""
     page = _page_or_404(operation, number)
+    request.decides_nothing = True
     if page.is_open:
         return redirect("round", operation, number)
     form = RoundForm(page.card.questions, data=request.POST)
@@ -174,12 +276,9 @@ def _render_round(
     form_id: uuid.UUID | None = None,
     banner: str = "",
 ) -> HttpResponse:
-    token = roundtokens.make(page, person=request.user.get_username())
     compared = page.approved if request.GET.get("with") == "approved" or page.previous is None else page.previous
     held = _state(request, page, now) | {
         "form": form,
-        "round_token": roundtokens.sign(token),
-        "as_shown": token.as_shown_digest,
         "form_id": form_id or uuid.uuid4(),
         "banner": banner,
         "comment": _comment(request),
@@ -192,18 +291,66 @@ def _render_round(
 
 def _state(request: PersonRequest, page: RoundPage, now: datetime) -> dict[str, object]:
     """What the page and its live fragment have in common."""
-    answer = page.answer
+    answer, policy = page.answer, page.card.policy
+    bar = may_decide(policy, page.card.matter, request.actor.person)
+    token = roundtokens.make(page, person=request.user.get_username())
     return {
         "page": page,
+        "policy": policy,
+        "bar": BARS[bar] if bar and bar is not Bar.NO_ROLE else "",
+        "votes": _votes(request, page),
+        "round_token": roundtokens.sign(token),
+        "as_shown": token.as_shown_digest,
+        "confirm_id": uuid.uuid4(),
         "card": page.card,
         "answer": answer,
         "given": answers.given(page.card.questions, answer.replies) if answer else (),
         "now": now,
         "over": now >= page.card.deadline_at,
-        "may_answer": request.actor.may(Deed.ANSWER),
+        "may_answer": bar is None,
         "may_extend": request.actor.may(Deed.EXTEND_ROUND),
         "minutes": EXTENSIONS_MIN,
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One answer that people have given, and who."""
+
+    votes: tuple[RoundVote, ...]
+    given: tuple[answers.Given, ...]
+    agreeing: int
+    """How many of these votes count."""
+    lost: frozenset[str]
+    mine: bool
+
+    @property
+    def first(self) -> RoundVote:
+        """The vote that was given first."""
+        return self.votes[0]
+
+
+def _votes(request: PersonRequest, page: RoundPage) -> tuple[Candidate, ...]:
+    """Gather the standing votes by answer, the first one first."""
+    if not page.votes:
+        return ()
+    counted = tally(
+        page.card.policy,
+        page.card.matter,
+        [vote.ballot for vote in page.votes],
+        access.people_of({vote.by for vote in page.votes}),
+    )
+    return tuple(
+        Candidate(
+            votes=votes,
+            given=answers.given(page.card.questions, votes[0].replies),
+            agreeing=len(counted.agreeing.get(digest, ())),
+            lost=counted.lost,
+            mine=request.actor.by in {vote.by for vote in votes},
+        )
+        for digest in dict.fromkeys(vote.digest for vote in page.votes)
+        if (votes := tuple(vote for vote in page.votes if vote.digest == digest))
+    )
 
 
 def _refuse(request: PersonRequest, page: RoundPage, form: RoundForm, fault: Fault, *, now: datetime) -> HttpResponse:
@@ -211,7 +358,7 @@ def _refuse(request: PersonRequest, page: RoundPage, form: RoundForm, fault: Fau
     if fault is Fault.TOO_OLD and page.is_open:
         said = _("This page was open for over twelve hours, so nothing was sent. Check your answer and press again.")
         return _render_round(request, page, form, now=now, status=409, banner=said)
-    held = _typed(request, page, form, now) | {"fault": fault.value}
+    held = _typed(request, page, form, now) | {"fault": fault.value, "status": 400}
     return render(request, "round_refused.html", held, status=400)
 
 
@@ -254,6 +401,11 @@ def _page_or_404(operation: str, number: int) -> RoundPage:
 
 def _tab(text: str) -> Tab:
     return Tab(text) if text in set(Tab) else Tab.OPEN
+
+
+def _within(request: PersonRequest) -> int:
+    text = request.GET.get("within", "")
+    return int(text) if text in {str(minutes) for minutes in DUE_WITHIN_MIN} else 0
 
 
 def _wanted(request: PersonRequest, name: str) -> str:

@@ -10,12 +10,14 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import F, Q, QuerySet, TextField
-from django.db.models.functions import Cast
+from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery, TextField
+from django.db.models.functions import Cast, Coalesce
 
+from operations.approval import Ballot, Matter, Policy
 from operations.machine import State
-from operations.models import Answer, Operation, Round, RoundStatus, Server, Tool
+from operations.models import Answer, Operation, Round, RoundStatus, Server, Team, TeamServer, Tool, Vote
 from operations.queries import Asked, asked
+from operations.queries.scope import within
 
 PAGE = 50
 MOST = 1000
@@ -39,6 +41,10 @@ class Filters:
 
     server: str = ""
     tool: str = ""
+    team: str = ""
+    """A team's slug: rounds of the servers it looks after."""
+    due: datetime | None = None
+    """Open rounds whose deadline comes before this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +76,30 @@ class RoundAnswer:
     at: datetime
     replies: tuple[GivenAnswer, ...]
     comment: str
+    as_shown_digest: str
+    """Of what stood on the page when it was given."""
     delivery: str
     sent_at: datetime | None
     used_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundVote:
+    """What one person has answered, where it takes several."""
+
+    id: str
+    by: str
+    at: datetime
+    digest: str
+    """Equal digests are equal answers."""
+    accepts: bool
+    replies: tuple[GivenAnswer, ...]
+    comment: str
+
+    @property
+    def ballot(self) -> Ballot:
+        """The vote as it is counted."""
+        return Ballot(by=self.by, digest=self.digest, accepts=self.accepts, at=self.at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +127,20 @@ class RoundCard:
     answered_by: str
     answered_at: datetime | None
     delivery: str
+    policy: Policy
+    """Who has to agree, as it stood when the round was opened."""
+    votes: int
+    """Standing votes of a round that is open."""
+
+    @property
+    def seconds_to_decide(self) -> float | None:
+        """How long the question waited for its answer; None without one."""
+        return (self.answered_at - self.opened_at).total_seconds() if self.answered_at else None
+
+    @property
+    def matter(self) -> Matter:
+        """What decides who may answer, beside the policy."""
+        return Matter(server=self.server, principal=self.principal)
 
     @property
     def seconds_given(self) -> float:
@@ -163,6 +204,8 @@ class RoundPage:
     newest_round: int
     newest_is_open: bool
     answer_within_s: int
+    votes: tuple[RoundVote, ...]
+    """The standing votes of an open round, oldest first."""
     previous: EarlierRound | None
     approved: EarlierRound | None
 
@@ -202,19 +245,31 @@ def counts(*, person: str, filters: Filters) -> Counts:
     return Counts(**held)
 
 
-def choices() -> tuple[tuple[Choice, ...], tuple[Choice, ...]]:
-    """Return the servers and the tools that an inbox can be narrowed to."""
-    servers = [Choice(value=slug, title=title) for slug, title in Server.objects.values_list("slug", "title")]
-    tools = Tool.objects.values_list("name", "descriptor__title").distinct()
-    return (
-        tuple(sorted(servers, key=lambda choice: choice.title)),
-        tuple(Choice(value=name, title=title or name) for name, title in sorted(tools)),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What an inbox can be narrowed to."""
+
+    servers: tuple[Choice, ...]
+    tools: tuple[Choice, ...]
+    teams: tuple[Choice, ...]
+
+
+def choices() -> Choices:
+    """Return the servers, tools and teams that an inbox can be narrowed to. Three queries."""
+    servers = within(Server.objects.all(), server="slug").values_list("slug", "title")
+    tools = within(Tool.objects.all()).values_list("name", "descriptor__title").distinct()
+    teams = Team.objects.values_list("slug", "title")
+    return Choices(
+        servers=tuple(Choice(value=slug, title=title) for slug, title in sorted(servers, key=lambda one: one[1])),
+        tools=tuple(Choice(value=name, title=title or name) for name, title in sorted(tools)),
+        teams=tuple(Choice(value=slug, title=title) for slug, title in sorted(teams, key=lambda one: one[1])),
     )
 
 
 def round_page(operation: str, *, number: int) -> RoundPage | None:
     """Return one round with what it is compared with; None: there is no such round."""
-    row = _joined(Round.objects.filter(operation_id=operation, number=number)).first()
+    found = within(Round.objects.filter(operation_id=operation, number=number), server=_SERVER)
+    row = _joined(found).first()
     if row is None:
         return None
     call: Operation = row.operation
@@ -233,6 +288,7 @@ def round_page(operation: str, *, number: int) -> RoundPage | None:
         newest_round=call.round,
         newest_is_open=call.round_open,
         answer_within_s=call.tool.answer_within_s,
+        votes=_votes(row),
         previous=_earlier(_joined(Round.objects.filter(operation_id=operation, number__lt=number))),
         approved=_earlier(_joined(_approved_before(row))),
     )
@@ -240,28 +296,44 @@ def round_page(operation: str, *, number: int) -> RoundPage | None:
 
 def questions_of(operation: str, *, number: int) -> tuple[RoundQuestion, ...]:
     """Return the questions of one round; empty for a round that does not exist."""
-    row = Round.objects.filter(operation_id=operation, number=number).annotate(**_AS_TEXT).first()
+    found = within(Round.objects.filter(operation_id=operation, number=number), server=_SERVER)
+    row = found.annotate(**_AS_TEXT).first()
     return _questions(row) if row else ()
 
 
+_SERVER = "operation__server_id"
 _AS_TEXT = {"questions_text": Cast("questions", TextField())}
 """Read as text, so that a bound such as 0.10 reaches the form with its own digits and not as a float."""
+
+
+_STANDING = (
+    Vote.objects.filter(round=OuterRef("pk"), withdrawn_at__isnull=True)
+    .order_by()
+    .values("round")
+    .annotate(n=Count("pk"))
+    .values("n")
+)
 
 
 def _joined(rows: QuerySet[Round]) -> QuerySet[Round]:
     return (
         rows.defer("questions")
-        .annotate(**_AS_TEXT)
+        .annotate(**_AS_TEXT, standing=Coalesce(Subquery(_STANDING), 0))
         .select_related("answer", "operation__server", "operation__tool", "operation__descriptor")
     )
 
 
 def _narrowed(filters: Filters) -> QuerySet[Round]:
-    rows = Round.objects.all()
+    rows = within(Round.objects.all(), server=_SERVER)
     if filters.server:
         rows = rows.filter(operation__server_id=filters.server)
     if filters.tool:
         rows = rows.filter(operation__tool__name=filters.tool)
+    if filters.team and not Team.objects.filter(slug=filters.team, all_servers=True).exists():
+        looked_after = TeamServer.objects.filter(team_id=filters.team).values("server_id")
+        rows = rows.filter(operation__server_id__in=looked_after)
+    if filters.due:
+        rows = rows.filter(deadline_at__lt=filters.due)
     return rows
 
 
@@ -278,12 +350,16 @@ def _of_tab(rows: QuerySet[Round], tab: Tab, person: str) -> QuerySet[Round]:
 
 
 def _approved_before(row: Round) -> QuerySet[Round]:
-    return Round.objects.filter(
-        operation__tool_id=row.operation.tool_id,
-        number=row.number,  # a tool's second question is another question: only the same one compares
-        answer__at__lt=row.opened_at,
-        answer__replies__contains=[{"action": "accept"}],
-    ).exclude(operation_id=row.operation_id)
+    return (
+        within(Round.objects.all(), server=_SERVER)
+        .filter(
+            operation__tool_id=row.operation.tool_id,
+            number=row.number,  # a tool's second question is another question: only the same one compares
+            answer__at__lt=row.opened_at,
+            answer__replies__contains=[{"action": "accept"}],
+        )
+        .exclude(operation_id=row.operation_id)
+    )
 
 
 def _earlier(rows: QuerySet[Round]) -> EarlierRound | None:
@@ -324,6 +400,30 @@ def _card(row: Round) -> RoundCard:
         answered_by=answer.by if answer else "",
         answered_at=answer.at if answer else None,
         delivery=answer.delivery if answer else "",
+        policy=Policy.of(row.policy),
+        votes=row.standing,  # type: ignore[attr-defined]  # annotated in `_joined`
+    )
+
+
+def _votes(row: Round) -> tuple[RoundVote, ...]:
+    held = row.votes.filter(withdrawn_at__isnull=True).order_by("at") if row.status == RoundStatus.OPEN else ()
+    return tuple(
+        RoundVote(
+            id=str(vote.pk),
+            by=vote.by,
+            at=vote.at,
+            digest=vote.digest,
+            accepts=vote.accepts,
+            replies=_given(vote.replies),
+            comment=vote.comment,
+        )
+        for vote in held
+    )
+
+
+def _given(replies: list[Mapping[str, Any]]) -> tuple[GivenAnswer, ...]:
+    return tuple(
+        GivenAnswer(key=reply["key"], action=reply["action"], content=reply.get("content")) for reply in replies
     )
 
 
@@ -334,11 +434,9 @@ def _answer(row: Round) -> RoundAnswer | None:
     return RoundAnswer(
         by=answer.by,
         at=answer.at,
-        replies=tuple(
-            GivenAnswer(key=reply["key"], action=reply["action"], content=reply.get("content"))
-            for reply in answer.replies
-        ),
+        replies=_given(answer.replies),
         comment=answer.comment,
+        as_shown_digest=answer.as_shown_digest,
         delivery=answer.delivery,
         sent_at=answer.sent_at,
         used_at=answer.used_at,
