@@ -50,7 +50,7 @@ _NEEDS = {"audit": Deed.READ_AUDIT}
 """Rooms that not every role may enter; a door that stays shut is not shown."""
 _ROOM_OF = (
     (("approval", "round"), "approvals"),
-    (("operation", "cancel", "evidence"), "operations"),
+    (("operation", "cancel", "evidence", "batch"), "operations"),
     (("reconcile", "claim", "judge", "second", "settle_effect"), "reconcile"),
     (("adapter",), "adapters"),
     (("server", "tool"), "servers"),

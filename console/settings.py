@@ -1,7 +1,8 @@
 """Settings, read once from the environment. A value that cannot be read stops the start.
 
 Variables: DATABASE_URL, CELERY_BROKER_URL, SECRET_KEY, ALLOWED_HOSTS, LONGCALL_HOME, LONGCALL_ORIGIN, LONGCALL_TLS,
-LONGCALL_DEBUG, LONGCALL_POOL, LONGCALL_BEAT, LONGCALL_DEMO_PORT, LONGCALL_METRICS_TOKEN.
+LONGCALL_DEBUG, LONGCALL_POOL, LONGCALL_BEAT, LONGCALL_DEMO_PORT, LONGCALL_METRICS_TOKEN, LONGCALL_SMTP,
+LONGCALL_SMTP_USER, LONGCALL_SMTP_PASSWORD, LONGCALL_SMTP_STARTTLS, LONGCALL_MAIL_FROM.
 """
 
 import os
@@ -198,6 +199,7 @@ CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}
 BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "drive": {"task": "operations.tasks.drive", "schedule": 1.0, "options": {"expires": 2}},
     "desk": {"task": "console.tasks.desk", "schedule": 2.0, "options": {"expires": 4}},
+    "notify": {"task": "console.tasks.notify", "schedule": 5.0, "options": {"expires": 8}},
     "watch": {"task": "operations.tasks.watch", "schedule": 60.0, "options": {"expires": 50}},
 }
 BEAT = env_bool("LONGCALL_BEAT", default=True)  # the schedule runs in a thread of this worker
@@ -216,6 +218,16 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a broker that is away delays, it never ends a worker
+
+# Notices by mail go through this server; unset, they wait and say so (LONGCALL_SMTP: host or host:port).
+_smtp = os.environ.get("LONGCALL_SMTP", "").strip()
+EMAIL_HOST, _, _smtp_port = _smtp.partition(":")
+EMAIL_PORT = int(_smtp_port) if _smtp_port.isascii() and _smtp_port.isdigit() else 25
+EMAIL_HOST_USER = os.environ.get("LONGCALL_SMTP_USER", "")
+EMAIL_HOST_PASSWORD = os.environ.get("LONGCALL_SMTP_PASSWORD", "")
+EMAIL_USE_TLS = env_bool("LONGCALL_SMTP_STARTTLS", default=bool(EMAIL_HOST_USER))
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = os.environ.get("LONGCALL_MAIL_FROM", "longcall@localhost")
 
 # Where `up` runs the demo's tool servers on this machine; `demo_seed` registers them under it.
 DEMO_PORT = env_int("LONGCALL_DEMO_PORT", default=8765)

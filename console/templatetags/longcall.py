@@ -22,7 +22,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
-from console import history, pictures, releases, words
+from console import bulk, history, pictures, releases, words
 from operations.queries import CAP, Asked, desk
 from operations.queries.operations import Odds, Row
 from operations.rollout import Mode
@@ -230,6 +230,12 @@ def _toned(context: template.Context, until: datetime, what: str) -> SafeString:
 def capped(count: int) -> str:
     """Say a count that stops at the cap: "1 000+"."""
     return f"{CAP // 1000}{words.NBSP}000+" if count >= CAP else str(count)
+
+
+@register.filter
+def batch_word(code: str) -> str:
+    """Say a row's forecast, result or refusal."""
+    return bulk.in_words(code)
 
 
 @register.filter

@@ -16,22 +16,17 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from console import advice, diagram, history, timeline, words
+from console import advice, bulk, diagram, history, lists, timeline, words
 from console.access import Deed, PersonRequest, allow
 from console.context import return_address
 from console.reasons import ReasonField
 from operations import ledger, registration
-from operations.machine import FINAL, StaleStep, State, StepError
-from operations.queries import Cursor, dossier, operations, trouble
+from operations.machine import StaleStep, State, StepError
+from operations.queries import Cursor, batches, dossier, operations, trouble
+from operations.queries import lists as kept_lists
 from operations.queries.dossier import Dossier
-from operations.queries.operations import ATTENTION, OPEN, Filter
+from operations.queries.operations import Page
 
-VIEWS: dict[str, tuple[State, ...]] = {
-    "open": OPEN,
-    "attention": ATTENTION,
-    "done": tuple(state for state in State if state in FINAL),
-    "all": (),
-}
 TABS = ("history", "evidence", "receipt", "journal", "record")
 
 
@@ -40,39 +35,45 @@ TABS = ("history", "evidence", "receipt", "journal", "record")
 def listing(request: PersonRequest) -> HttpResponse:
     """Show a page of operations, or the one that an id belongs to."""
     now = timezone.now()
-    text = request.GET.get("q", "").strip()
+    text, listed = request.GET.get("q", "").strip(), lists.read(request.GET, now=now)
+    kept = kept_lists.find(request.actor.by)
     if text:
         found = operations.find_by_any_id(text)
         if len(found) == 1:
             return redirect("operation", found[0].id)
-        return render(request, "operations.html", {"now": now, "q": text, "rows": found, "searched": True})
-    narrow, view = _filter(request)
-    page = operations.find(narrow, after=Cursor.read(request.GET.get("after", "")))
-    context = {"now": now, "rows": page.rows, "after": page.after, "narrow": narrow, "view": view}
-    counts = operations.count_states() if narrow.is_plain else {}
-    context |= {
-        "counts": [(state, counts.get(state)) for state in _shown(view)],
-        "state": request.GET.get("state", ""),
+        context = _list_context(request, listed, Page(rows=found, after=None))
+        return render(request, "operations.html", context | {"kept": kept, "now": now, "q": text, "searched": True})
+    if not request.GET and (mine := next((one for one in kept if one.is_default), None)):
+        return redirect(lists.address_of(mine.query, mine.id))
+    page = operations.find(listed.narrow, after=Cursor.read(request.GET.get("after", "")))
+    return render(request, "operations.html", _list_context(request, listed, page) | {"now": now, "kept": kept})
+
+
+def _list_context(request: PersonRequest, listed: lists.Listed, page: Page) -> dict[str, object]:
+    counts = operations.count_states() if not listed.pills else {}
+    chosen = request.GET.get("list", "")
+    return {
+        "rows": page.rows,
+        "after": page.after,
+        "narrow": listed.narrow,
+        "listed": listed,
+        "view": listed.view,
+        "counts": [(state, counts.get(state)) for state in listed.shown],
+        "state": listed.state,
         "choices": operations.choices(),
+        "windows": [(name, word) for name, (_span, word) in lists.WINDOWS.items()],
+        "columns": lists.COLUMNS,
         "paused": request.GET.get("live") == "off",
         "troubles": trouble.find_servers(),
-        "newest": operations.newest_of(page),
+        "newest": None if listed.narrow.oldest_first else operations.newest_of(page),
+        "shown": listed.columns,
+        "chosen": chosen,
+        "kept_query": lists.kept_part(request.GET),
+        "teams": kept_lists.teams_of(request.actor.by),
+        "fresh_id": uuid.uuid4(),
+        "may_cancel": request.actor.may(Deed.CANCEL),
+        "batches": [(one, bulk.TITLES[one.kind]) for one in batches.find_recent(limit=3)],
     }
-    return render(request, "operations.html", context)
-
-
-def _filter(request: PersonRequest) -> tuple[Filter, str]:
-    view = request.GET.get("view", "open")
-    view = view if view in VIEWS else "open"
-    states = VIEWS[view]
-    if (state := request.GET.get("state", "")) in set(State):
-        states = (State(state),)
-    names = {name: request.GET.get(name, "").strip() for name in ("server", "tool", "client", "principal")}
-    return Filter(states=states, **names), view
-
-
-def _shown(view: str) -> tuple[State, ...]:
-    return VIEWS[view] or tuple(State)
 
 
 @require_GET
@@ -80,7 +81,9 @@ def _shown(view: str) -> tuple[State, ...]:
 def rows(request: PersonRequest) -> HttpResponse:
     """Return the rows that a page shows, as they are now: they stay where they are."""
     ids = [number for text in request.GET.getlist("id")[:50] if (number := _uuid(text)) is not None]
-    return render(request, "_parts/operation_rows.html", {"now": timezone.now(), "rows": operations.read_rows(ids)})
+    columns = lists.read(request.GET, now=timezone.now()).columns
+    context = {"now": timezone.now(), "rows": operations.read_rows(ids), "shown": columns}
+    return render(request, "_parts/operation_rows.html", context)
 
 
 @require_GET

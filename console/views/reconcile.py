@@ -19,7 +19,7 @@ from console.access import Deed, PersonRequest, allow
 from console.reasons import ReasonField
 from operations import ledger
 from operations.machine import NotFound, Reason, StepError
-from operations.queries import Cursor, desk, dossier
+from operations.queries import Cursor, batches, desk, dossier, incidents
 from operations.queries.desk import Kind, Wanted
 from operations.queries.dossier import Dossier
 from operations.verdicts import Option, Verdict
@@ -29,6 +29,7 @@ _TABS: dict[str, frozenset[Kind]] = {
     "mine": frozenset(Kind),
     "second": frozenset(Kind),
     "effects": frozenset({Kind.EFFECT}),
+    "left": frozenset(),
 }
 
 
@@ -38,21 +39,39 @@ def listing(request: PersonRequest) -> HttpResponse:
     """Show the desk, oldest clock first."""
     tab = request.GET.get("tab", "open")
     tab = tab if tab in _TABS else "open"
-    wanted = Wanted(kinds=_TABS[tab], mine=request.actor.by if tab == "mine" else "", proposed=tab == "second")
-    found = desk.find_items(
-        wanted,
-        after=Cursor.read(request.GET.get("after", "")),
+    wanted = Wanted(
+        kinds=_TABS[tab],
+        mine=request.actor.by if tab == "mine" else "",
+        proposed=tab == "second",
+        single=tab == "open",
     )
+    found = desk.find_items(wanted, after=Cursor.read(request.GET.get("after", "")))
     context = {
         "now": timezone.now(),
         "desk": found,
         "tab": tab,
         "limit": desk.CLOCK.total_seconds(),
         "may_claim": request.actor.may(Deed.RECONCILE),
+        **_many(tab, first=not request.GET.get("after")),
     }
     if request.htmx:
         return render(request, "_parts/desk_rows.html", context)
     return render(request, "reconcile.html", context)
+
+
+def _many(tab: str, *, first: bool) -> dict[str, object]:
+    """Return what stands above the single items: incidents, batches to confirm, what has left."""
+    if not first:
+        return {}
+    if tab == "open":
+        open_ones = [(one, one.oldest_at + desk.CLOCK) for one in incidents.find_open() if one.oldest_at]
+        return {"incidents": open_ones}
+    if tab == "second":
+        titles = {verdict.value: title for verdict, (title, _says) in manual.VERDICTS.items()}
+        return {"proposing": [(one, titles[one.content["verdict"]]) for one in batches.find_proposing()]}
+    if tab == "left":
+        return {"left": incidents.find_left(), "over": incidents.find_closed()}
+    return {}
 
 
 @require_POST
@@ -231,6 +250,8 @@ def _page(
         "clock_ends_at": op.entered_at + desk.CLOCK,
         "limit": desk.CLOCK.total_seconds(),
         "on_desk": on_desk,
+        "left": None if on_desk else incidents.left_of(number),
+        "incident": incidents.incident_of(number) if on_desk else None,
         "options": [(option, *manual.VERDICTS[option.verdict]) for option in options],
         "to_type": [(found.verdict, manual.TO_TYPE[found.verdict]) for found in options if _typed(found)],
         "needs_role": advice.needs_role(request.actor, Deed.RECONCILE),

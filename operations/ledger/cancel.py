@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,7 +13,7 @@ from django.db import connection
 from adapters.contract import Exchange, ProtocolStatus
 from operations.ledger import looks, rounds
 from operations.ledger.permits import give, settle
-from operations.ledger.step import Moved, Step, perform, read
+from operations.ledger.step import Moved, Row, Step, perform, read
 from operations.ledger.submission import close_as_unsent
 from operations.machine import (
     BEFORE_TASK,
@@ -26,6 +26,7 @@ from operations.machine import (
     Ticket,
 )
 from operations.models import PermitKind
+from operations.notice import Kind
 from operations.plan import CANCEL_PATIENCE
 
 
@@ -37,6 +38,15 @@ class AlreadyFinished(StepError):
         self.state = state
         self.at = at
         self.terminal_status = terminal_status
+
+
+class NotAsForeseen(StepError):
+    """A press would come to something else than its preview had said, so nothing was asked."""
+
+    def __init__(self, foreseen: str, now: str) -> None:
+        super().__init__(f"it would now come to {now}, the preview said {foreseen}")
+        self.foreseen = foreseen
+        self.now = now
 
 
 class Press(enum.StrEnum):
@@ -71,11 +81,15 @@ def request_cancel(
     by: str,
     reason: str,
     now: datetime,
+    foreseen: Press | None = None,
+    also: Callable[[Step, Press], None] | None = None,
 ) -> Pressed:
     """Raise the cancel generation by compare-and-set and record the request; send nothing yet (C1).
 
     `seen_generation` is what the page showed; None takes the present one. `can_cancel` says
-    whether server and contract offer a cancel at all (C5). Raises AlreadyFinished and StaleStep.
+    whether server and contract offer a cancel at all (C5). `foreseen`: only if it still comes to
+    this. `also` writes its part in the same transaction.
+    Raises AlreadyFinished, StaleStep and NotAsForeseen.
     """
     press = Press.ALREADY_REQUESTED
 
@@ -86,18 +100,33 @@ def request_cancel(
             raise AlreadyFinished(row.state, _ended_at(operation) or now, row.terminal_status)
         if seen_generation is not None and seen_generation != row.cancel_generation:
             raise StaleStep("cancel generation", held=seen_generation, now=row.cancel_generation)
-        if row.state is State.CANCEL_REQUESTED or row.cancel_intent:
-            press = Press.ALREADY_REQUESTED
-            step.note("CANCEL_PRESSED_AGAIN")
-            return
-        press = _press(step, can_cancel=can_cancel, by=by, reason=reason)
+        press = foresee(row, can_cancel=can_cancel)
+        if foreseen is not None and press is not foreseen:
+            raise NotAsForeseen(foreseen, press)
+        _press(step, press, by=by, reason=reason)
+        if also is not None:
+            also(step, press)
 
     moved = perform(operation, change, now=now, actor=by)
     generation = read([operation])[operation].cancel_generation
     return Pressed(operation=operation, press=press, generation=generation, version=moved.version)
 
 
-def _press(step: Step, *, can_cancel: bool, by: str, reason: str) -> Press:
+def foresee(row: Row, *, can_cancel: bool) -> Press:
+    """Say what a press would come to for an operation that has not finished (C5, C9)."""
+    if row.state is State.CANCEL_REQUESTED or row.cancel_intent:
+        return Press.ALREADY_REQUESTED
+    no_task = row.task_id is None
+    if no_task and row.nothing_sent and row.state in {*BEFORE_TASK, State.INPUT_REQUIRED, State.UNKNOWN}:
+        return Press.CLOSED_UNSENT
+    if not can_cancel:
+        return Press.NO_CANCEL
+    if row.state in {State.WORKING, State.INPUT_REQUIRED} and not no_task:
+        return Press.REQUESTED
+    return Press.INTENT
+
+
+def _press(step: Step, press: Press, *, by: str, reason: str) -> None:
     row = step.row
     asked = {
         "cancel_generation": row.cancel_generation + 1,
@@ -105,27 +134,26 @@ def _press(step: Step, *, can_cancel: bool, by: str, reason: str) -> Press:
         "cancel_requested_by": by,
         "cancel_reason": reason,
     }
-    no_task = row.task_id is None
-    if no_task and row.nothing_sent and row.state in {*BEFORE_TASK, State.INPUT_REQUIRED, State.UNKNOWN}:
-        step.note("CANCEL_ASKED", detail={"reason": reason}, **asked)
-        if row.state is State.UNKNOWN:
-            step.move(Event.NOTHING_CREATED, not_found=NotFound.NEVER_CREATED)  # no permit proves as much
-        rounds.void_answers(step)
-        close_as_unsent(step)
-        return Press.CLOSED_UNSENT
-    if not can_cancel:
-        # C5: on record and told at once; it fences nothing, because nothing follows from it.
-        del asked["cancel_generation"]
-        step.note("CANCEL_NOT_OFFERED", detail={"reason": reason}, cancel_settled_at=step.now, **asked)
-        return Press.NO_CANCEL
-    if row.state in {State.WORKING, State.INPUT_REQUIRED} and not no_task:
-        rounds.void_answers(step)
-        step.move(Event.CANCEL_PRESSED, detail={"reason": reason}, **asked)
-        step.wake()
-        return Press.REQUESTED
-    step.note("CANCEL_INTENT", detail={"reason": reason}, cancel_intent=True, **asked)
-    step.wake()
-    return Press.INTENT
+    match press:
+        case Press.ALREADY_REQUESTED:
+            step.note("CANCEL_PRESSED_AGAIN")
+        case Press.CLOSED_UNSENT:
+            step.note("CANCEL_ASKED", detail={"reason": reason}, **asked)
+            if row.state is State.UNKNOWN:
+                step.move(Event.NOTHING_CREATED, not_found=NotFound.NEVER_CREATED)  # no permit proves as much
+            rounds.void_answers(step)
+            close_as_unsent(step)
+        case Press.NO_CANCEL:
+            # C5: on record and told at once; it fences nothing, because nothing follows from it.
+            del asked["cancel_generation"]
+            step.note("CANCEL_NOT_OFFERED", detail={"reason": reason}, cancel_settled_at=step.now, **asked)
+        case Press.REQUESTED:
+            rounds.void_answers(step)
+            step.move(Event.CANCEL_PRESSED, detail={"reason": reason}, **asked)
+            step.wake()
+        case Press.INTENT:
+            step.note("CANCEL_INTENT", detail={"reason": reason}, cancel_intent=True, **asked)
+            step.wake()
 
 
 def _ended_at(operation: str) -> datetime | None:
@@ -237,3 +265,4 @@ def _state(operation: str, *, now: datetime) -> bool:
 def _not_confirmed(step: Step) -> None:
     settled = step.row.cancel_settled_at or step.now
     step.note("CANCEL_NOT_CONFIRMED", cancel_stated=True, cancel_settled_at=settled)
+    step.tell(Kind.CANCEL_UNCONFIRMED, f"operation:{step.row.id}/{step.row.cancel_generation}")

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.db import IntegrityError, connection, transaction
@@ -14,7 +15,8 @@ from django.db import IntegrityError, connection, transaction
 from adapters import strictjson
 from adapters.contract import Lookup
 from operations.ledger.acceptance import Facts, accept_terminal
-from operations.ledger.step import LedgerError, Moved, Step, perform, read
+from operations.ledger.batches import RowKey
+from operations.ledger.step import Change, LedgerError, Moved, Step, perform, read
 from operations.machine import FINAL, Event, Outcome, Reason, StaleStep, StepError
 from operations.models import Effect, EffectStatus
 from operations.verdicts import Case, Option, Verdict, option, options
@@ -52,16 +54,25 @@ class Judged:
     moved: Moved
 
 
-def look_now(operation: str, *, by: str, now: datetime) -> Moved:
-    """Make the operation due at top priority. Raises NotAllowedByEvidence on an ended one."""
+def look_now(operation: str, *, by: str, now: datetime, also: Change | None = None) -> Moved:
+    """Make the operation due at top priority. Raises NotAllowedByEvidence on an ended one.
+
+    `also` writes its part in the same transaction.
+    """
 
     def change(step: Step) -> None:
         if step.row.state in FINAL:
             raise NotAllowedByEvidence("the operation has ended; there is nothing left to look up")
         step.note("LOOK_ORDERED")
         step.wake()
+        _do_also(step, also)
 
     return perform(operation, change, now=now, actor=by)
+
+
+def _do_also(step: Step, also: Change | None) -> None:
+    if also is not None:
+        also(step)
 
 
 def verdict_options(operation: str) -> tuple[Option, ...]:
@@ -87,18 +98,21 @@ def judge(
     reason: str,
     content: Mapping[str, str] | None = None,
     now: datetime,
+    also: Callable[[Step, str | None], None] | None = None,
 ) -> Judged:
     """Carry a verdict out, or keep it as a proposal where a second person has to confirm it.
 
     `content` holds what the verdict needs: `task_id` for FOUND, `outcome` for
-    ESTABLISHED_OUTSIDE. Raises NotAllowedByEvidence, and StaleStep when the operation has moved
+    ESTABLISHED_OUTSIDE. `also` writes its part in the same transaction, and is told the
+    proposal's id, None without one. Raises NotAllowedByEvidence, and StaleStep when the operation has moved
     since the page was shown.
     """
     case = _case(operation)
     found = option(verdict, case)
     ruling = _Ruling(verdict=verdict, seen_version=seen_version, by=by, reason=reason, content=dict(content or {}))
     if not found.second_person or found.against:
-        moved = _carry_out(operation, case, ruling, now=now)
+        told = None if also is None else partial(_told, also, None)
+        moved = _carry_out(operation, case, ruling, now=now, also=told)
         return Judged(operation=operation, proposal=None, moved=moved)
     proposal = uuid.uuid4()
 
@@ -115,12 +129,18 @@ def judge(
                 content, decided_by) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, '')""",
             [proposal, operation, verdict, step.row.version, by, now, reason, json.dumps(ruling.content)],
         )
+        if also is not None:
+            also(step, str(proposal))
 
     moved = perform(operation, change, now=now, actor=by)
     return Judged(operation=operation, proposal=str(proposal), moved=moved)
 
 
-def confirm(proposal: str, *, by: str, now: datetime) -> Moved:
+def _told(also: Callable[[Step, str | None], None], proposal: str | None, step: Step) -> None:
+    also(step, proposal)
+
+
+def confirm(proposal: str, *, by: str, now: datetime, also: Change | None = None) -> Moved:
     """Carry a proposed verdict out as its second person.
 
     Raises NoSuchProposal, NeedsSecondPerson for the proposer's own confirmation, and StaleStep
@@ -136,6 +156,7 @@ def confirm(proposal: str, *, by: str, now: datetime) -> Moved:
             "UPDATE verdict_proposal SET confirmed = true, decided_by = %s, decided_at = %s WHERE id = %s",
             [by, now, proposal],
         )
+        _do_also(step, also)
 
     together = replace(ruling, by=f"{ruling.by} and {by}")
     return _carry_out(operation, _case(operation), together, now=now, confirmed=both)
@@ -165,7 +186,7 @@ def _still_open(proposal: str) -> None:
             raise NotAllowedByEvidence("Somebody has decided this proposal meanwhile.")
 
 
-def withdraw(proposal: str, *, by: str, now: datetime) -> Moved:
+def withdraw(proposal: str, *, by: str, now: datetime, also: Change | None = None) -> Moved:
     """Take a proposed verdict back, or refuse it as somebody else."""
     operation, ruling = _proposal(proposal)
 
@@ -176,13 +197,9 @@ def withdraw(proposal: str, *, by: str, now: datetime) -> Moved:
             "UPDATE verdict_proposal SET confirmed = false, decided_by = %s, decided_at = %s WHERE id = %s",
             [by, now, proposal],
         )
+        _do_also(step, also)
 
     return perform(operation, change, now=now, actor=by)
-
-
-def give_up(operation: str, *, seen_version: int, by: str, reason: str, now: datetime) -> Judged:
-    """Close an operation whose outcome stays unknown; its call node gets a receipt that says so."""
-    return judge(operation, Verdict.GAVE_UP, seen_version=seen_version, by=by, reason=reason, now=now)
 
 
 def _unmoved(step: Step, seen_version: int) -> None:
@@ -196,7 +213,8 @@ def _carry_out(
     ruling: _Ruling,
     *,
     now: datetime,
-    confirmed: Callable[[Step], None] | None = None,
+    confirmed: Change | None = None,
+    also: Change | None = None,
 ) -> Moved:
     def change(step: Step) -> None:
         _unmoved(step, ruling.seen_version)
@@ -216,6 +234,7 @@ def _carry_out(
             media_type="application/json",
         )
         _STEPS[ruling.verdict](step, ruling.reason, ruling.content)
+        _do_also(step, also)
 
     try:
         return perform(operation, change, now=now, actor=ruling.by)
@@ -299,14 +318,20 @@ def decide_effect(
             raise EffectDecided(operation)
 
 
-def claim_item(operation: str, *, by: str, now: datetime) -> None:
-    """Say who works on a desk item. The newest claim stands."""
+def claim_item(operation: str, *, by: str, now: datetime, row: RowKey | None = None) -> None:
+    """Say who works on a desk item. The newest claim stands. `row`: the row of a batch that it is done for."""
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute(
             """INSERT INTO desk_claim (operation_id, by, at) VALUES (%s, %s, %s)
             ON CONFLICT (operation_id) DO UPDATE SET by = EXCLUDED.by, at = EXCLUDED.at""",
             [operation, by, now],
         )
+        if row is not None:
+            cursor.execute(
+                """UPDATE batch_row SET status = 'DONE', came = 'CLAIMED', done_at = %s
+                WHERE batch_id = %s AND number = %s AND status = 'WAITING'""",
+                [now, row.batch, row.number],
+            )
 
 
 def release_item(operation: str, *, by: str) -> None:

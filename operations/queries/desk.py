@@ -8,18 +8,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from operations.machine import FINAL, State
-from operations.models import EffectRecord, EffectStatus, Operation, Round, RoundStatus, VerdictProposal
+from operations.models import (
+    EffectRecord,
+    EffectStatus,
+    IncidentItem,
+    Operation,
+    Round,
+    RoundStatus,
+    VerdictProposal,
+)
 from operations.queries import CAP, PAGE, Cursor
 
 BEFORE_A_PERSON = (State.SUBMISSION_UNKNOWN, State.NOT_FOUND_SAFE, State.UNKNOWN)
-_UNCONFIRMED = Q(cancel_stated=True, cancel_settled_at__isnull=False) & ~Q(state__in=FINAL)
+# Sorted, as in the index that holds them: the planner compares word by word.
+_UNCONFIRMED = Q(cancel_stated=True) & ~Q(state__in=sorted(FINAL))
 CLOCK = timedelta(minutes=15)
 OPEN_EFFECTS = (EffectStatus.OPEN,)
 _PROPOSALS = VerdictProposal.objects.filter(confirmed__isnull=True)
-ON_DESK = Q(state__in=BEFORE_A_PERSON) | _UNCONFIRMED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +41,10 @@ class Waiting:
 def count_waiting() -> Waiting:
     """Count open rounds and items of the desk. Two queries."""
     rounds = Round.objects.filter(status=RoundStatus.OPEN)[:CAP].count()
-    operations = Operation.objects.filter(ON_DESK).order_by().values("id")
-    effects = EffectRecord.objects.filter(status__in=OPEN_EFFECTS).order_by().values("operation_id")
-    return Waiting(rounds=rounds, desk=operations.union(effects)[:CAP].count())
+    outcomes = Operation.objects.filter(state__in=BEFORE_A_PERSON).order_by().values("id")[:CAP]
+    cancels = Operation.objects.filter(_UNCONFIRMED).order_by().values("id")[:CAP]
+    effects = EffectRecord.objects.filter(status__in=OPEN_EFFECTS).order_by().values("operation_id")[:CAP]
+    return Waiting(rounds=rounds, desk=outcomes.union(cancels, effects)[:CAP].count())
 
 
 class Kind(enum.StrEnum):
@@ -93,17 +102,23 @@ class Wanted:
     """Only what this person has claimed; empty: everybody's."""
     proposed: bool = False
     """Only what waits for a second person."""
+    incident: uuid.UUID | None = None
+    """Only the items of this incident."""
+    single: bool = False
+    """Without what an incident stands for."""
+    servers: tuple[str, ...] | None = None
+    """The servers that the person looks after; None: all of them."""
 
 
 def find_items(wanted: Wanted, *, after: Cursor | None = None, limit: int = PAGE) -> Desk:
-    """Return a page of the desk. 4 queries.
+    """Return a page of the desk. 5 queries.
 
     An operation that stands there for its outcome and has an effect record too shows twice: they are settled apart.
     """
     keys: list[tuple[datetime, uuid.UUID, Kind]] = []
     if wanted.kinds & {Kind.OUTCOME, Kind.CANCEL}:
         keys += _operation_keys(wanted, after, limit)
-    if Kind.EFFECT in wanted.kinds and not wanted.proposed:
+    if Kind.EFFECT in wanted.kinds and not (wanted.proposed or wanted.incident):
         keys += _effect_keys(wanted, after, limit)
     keys.sort()
     items = _items(keys[:limit])
@@ -112,30 +127,48 @@ def find_items(wanted: Wanted, *, after: Cursor | None = None, limit: int = PAGE
 
 
 def _operation_keys(wanted: Wanted, after: Cursor | None, limit: int) -> list[tuple[datetime, uuid.UUID, Kind]]:
-    here = Q()
-    if Kind.OUTCOME in wanted.kinds:
-        here |= Q(state__in=BEFORE_A_PERSON)
-    if Kind.CANCEL in wanted.kinds:
-        here |= _UNCONFIRMED
-    found = Operation.objects.filter(here).order_by("entered_at", "id")
+    """One slice for each kind: each reads its own small index from the oldest on, and no more than a page of it."""
+    conditions = {
+        Kind.OUTCOME: Q(state__in=BEFORE_A_PERSON),
+        Kind.CANCEL: _UNCONFIRMED & ~Q(state__in=BEFORE_A_PERSON),
+    }
+    keys: list[tuple[datetime, uuid.UUID, Kind]] = []
+    for kind in wanted.kinds & set(conditions):
+        found = _wanted(Operation.objects.filter(conditions[kind]), wanted)
+        if after is not None:
+            found = found.filter(
+                Q(entered_at__gt=after.at) | Q(entered_at=after.at, id__gt=after.id), entered_at__gte=after.at
+            )
+        rows = found.order_by("entered_at", "id").values_list("entered_at", "id")
+        keys += [(at, key, kind) for at, key in rows[: limit + 1]]
+    return keys
+
+
+def _wanted(found: QuerySet[Operation], wanted: Wanted) -> QuerySet[Operation]:
     if wanted.mine:
         found = found.filter(deskclaim__by=wanted.mine)
     if wanted.proposed:
         found = found.filter(Exists(_PROPOSALS.filter(operation=OuterRef("id"))))
-    if after is not None:
-        found = found.filter(Q(entered_at__gt=after.at) | Q(entered_at=after.at, id__gt=after.id))
-    return [
-        (at, key, Kind.OUTCOME if state in BEFORE_A_PERSON else Kind.CANCEL)
-        for at, key, state in found.values_list("entered_at", "id", "state")[: limit + 1]
-    ]
+    if wanted.servers is not None:
+        found = found.filter(server__in=wanted.servers)
+    held = IncidentItem.objects.filter(operation=OuterRef("id"), left_at__isnull=True)
+    if wanted.incident is not None:
+        found = found.filter(Exists(held.filter(incident=wanted.incident)))
+    elif wanted.single:
+        found = found.filter(~Exists(held))
+    return found
 
 
 def _effect_keys(wanted: Wanted, after: Cursor | None, limit: int) -> list[tuple[datetime, uuid.UUID, Kind]]:
     found = EffectRecord.objects.filter(status__in=OPEN_EFFECTS).order_by("opened_at", "operation_id")
     if wanted.mine:
         found = found.filter(operation__deskclaim__by=wanted.mine)
+    if wanted.servers is not None:
+        found = found.filter(operation__server__in=wanted.servers)
     if after is not None:
-        found = found.filter(Q(opened_at__gt=after.at) | Q(opened_at=after.at, operation_id__gt=after.id))
+        found = found.filter(
+            Q(opened_at__gt=after.at) | Q(opened_at=after.at, operation_id__gt=after.id), opened_at__gte=after.at
+        )
     return [(at, key, Kind.EFFECT) for at, key in found.values_list("opened_at", "operation_id")[: limit + 1]]
 
 
