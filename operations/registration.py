@@ -185,7 +185,7 @@ def describe(slug: str, document: bytes, *, clock: Clock, note: Note | None = No
     """
     server = _address(slug)
     negotiation = read_tools(server.protocol_version, document)
-    ledger.save_negotiation(slug, negotiation, now=clock(), note=note)
+    ledger.save_negotiation(slug, negotiation, now=clock(), note=note, by_hand=True)
     return _outlook(server, negotiation, known={tool.name: tool for tool in tools_of(slug)})
 
 

@@ -116,6 +116,20 @@ def negotiate(request: PersonRequest, slug: str) -> HttpResponse:
 
 
 @require_POST
+@allow(Deed.MANAGE_SERVERS)
+def seen(request: PersonRequest, slug: str) -> HttpResponse:
+    """Take a changed contract off the page: an admin has looked at it and says why calls may go on (O5)."""
+    server, form = _server(slug), ReasonForm(request.POST, auto_id="seen_%s")
+    if not form.is_valid():
+        return _page(request, server, seen_form=form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
+    if ledger.contract_seen(slug, note=_note(request, form.cleaned_data["reason"])):
+        messages.success(request, _("Kept, with what had changed and your reason."))
+    else:
+        messages.warning(request, _("Somebody has looked at it before you. Nothing was changed."))
+    return redirect("server", slug)
+
+
+@require_POST
 @allow(Deed.SWITCH_SUBMITS)
 def switch(request: PersonRequest, slug: str) -> HttpResponse:
     """Stop new calls to a server or to one of its tools, or let them in again (O5)."""
@@ -184,6 +198,7 @@ def _page(
     *,
     form: ReasonForm | None = None,
     switch_form: ReasonForm | None = None,
+    seen_form: ReasonForm | None = None,
     outlook: ServerOutlook | None = None,
     silence: CannotNegotiate | None = None,
     status: HTTPStatus = HTTPStatus.OK,
@@ -195,6 +210,7 @@ def _page(
         "stability": _stability(server),
         "credential_is_set": bool(os.environ.get(server.credential_ref, "").strip()) if server.credential_ref else None,
         "outlook": outlook,
+        "seen_form": (seen_form or ReasonForm(auto_id="seen_%s")) if request.actor.may(Deed.MANAGE_SERVERS) else None,
         "silence": silence,
         "form": form or ReasonForm(auto_id="keep_%s"),
         "switch_form": switch_form or ReasonForm(auto_id="switch_%s"),

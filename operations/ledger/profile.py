@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 
 from adapters.contract import Negotiation, ToolDescriptor
-from operations.ledger import admin
+from operations.ledger import admin, contracts
 from operations.ledger.admin import Note
 from operations.ledger.step import LedgerError
 from operations.machine import FINAL
@@ -126,20 +126,18 @@ def _require_idle(cursor: CursorWrapper, slug: str) -> None:
         raise ServerInUse(slug, under_way)
 
 
-def save_negotiation(server: str, negotiation: Negotiation, *, now: datetime, note: Note | None = None) -> None:
+def save_negotiation(
+    server: str, negotiation: Negotiation, *, now: datetime, note: Note | None = None, by_hand: bool = False
+) -> None:
     """Keep what a server declares and each tool it describes; new descriptors become current (N1).
 
-    Operations keep the descriptor they were made with (R3). Raises NoSuchServer.
+    Operations keep the descriptor they were made with (R3). What differs from the negotiation before stands on the
+    server's page until an admin has looked at it (O5). `by_hand`: an admin described the tools, so nothing is to be
+    looked at. Raises NoSuchServer.
     """
-    capabilities = negotiation.capabilities
-    declared = {
-        "server_name": capabilities.server_name,
-        "server_version": capabilities.server_version,
-        "creates_tasks": capabilities.creates_tasks,
-        "cancels_tasks": capabilities.cancels_tasks,
-        "lists_tasks": capabilities.lists_tasks,
-    }
+    declared = contracts.declared_of(negotiation.capabilities)
     with transaction.atomic(durable=True), connection.cursor() as cursor:
+        changes = [] if by_hand else contracts.compare(server, negotiation)
         cursor.execute(
             """UPDATE server SET capabilities = %s, negotiated_at = %s, lookup_disproved = '',
                 lookup_proved_at = CASE WHEN capabilities = %s::jsonb THEN lookup_proved_at END
@@ -150,6 +148,7 @@ def save_negotiation(server: str, negotiation: Negotiation, *, now: datetime, no
             raise NoSuchServer(server)
         for descriptor in negotiation.tools:
             _save_tool(server, descriptor, now)
+        contracts.keep(server, changes, now=now)
         if note is not None:
             after = declared | {"tools": sorted(tool.name for tool in negotiation.tools)}
             admin.record(note, "NEGOTIATED", f"server:{server}", before={}, after=after)

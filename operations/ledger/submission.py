@@ -14,7 +14,7 @@ from django.db import IntegrityError, InterfaceError, OperationalError, connecti
 from adapters import strictjson
 from adapters.contract import Absent, Exchange, Observation, Opened, TaskFacts
 from operations import announce, outputguard
-from operations.ledger import looks, rollout, rounds
+from operations.ledger import contracts, looks, rollout, rounds
 from operations.ledger.acceptance import Facts, accept_terminal
 from operations.ledger.permits import give, settle
 from operations.ledger.step import MAX_RUNS, LedgerError, Moved, PermitDenied, Step, perform
@@ -263,6 +263,7 @@ def session_opened(operation: str, *, ticket: Ticket, opened: Opened, now: datet
 
     def change(step: Step) -> None:
         step.note("SESSION_OPENED", session=opened.session, stream_event_id="")
+        contracts.heard(step, opened.capabilities)
 
     return perform(operation, change, now=now, ticket=ticket, exchanges=opened.exchanges)
 

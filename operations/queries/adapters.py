@@ -52,6 +52,8 @@ class ServerUse:
     submits_open: bool
     closed_tools: tuple[str, ...]
     open_tools: tuple[str, ...]
+    contract_changed_at: datetime | None
+    """Since when it declares or describes something else than before; None: nothing waits for an admin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +99,11 @@ class VersionView:
     def offers(self) -> tuple[Offer, ...]:
         """The releases as a new call meets them."""
         return tuple(Offer(release=one.release, mode=one.mode, share=one.share) for one in self.releases)
+
+    @property
+    def changed(self) -> tuple[ServerUse, ...]:
+        """Servers whose contract may have changed (O5)."""
+        return tuple(server for server in self.servers if server.contract_changed_at is not None)
 
     @property
     def on_trial(self) -> str | None:
@@ -183,6 +190,7 @@ def _servers() -> dict[str, list[ServerUse]]:
             submits_open=row.submits_open,
             closed_tools=tuple(tool.name for tool in tools if not tool.submits_open),
             open_tools=tuple(tool.name for tool in tools if tool.submits_open),
+            contract_changed_at=row.contract_changed_at,
         )
         found.setdefault(row.protocol_id, []).append(use)
     return found

@@ -83,6 +83,17 @@ class Declared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContractChange:
+    """One thing that a server declares or describes otherwise than before (O5)."""
+
+    what: str
+    """CAPABILITY, TOOL_CHANGED, TOOL_NEW or TOOL_GONE."""
+    name: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerView:
     """One server as registered."""
 
@@ -113,6 +124,9 @@ class ServerView:
     closed_reason: str
     declared: Declared | None
     negotiated_at: datetime | None
+    contract_changed_at: datetime | None
+    """Since when changes wait for an admin; None: none do."""
+    contract_changes: tuple[ContractChange, ...]
     paused_until: datetime | None
     pause_reason: str
     tools: tuple[ToolView, ...]
@@ -228,6 +242,8 @@ def _server_view(row: Server, tools: tuple[ToolView, ...]) -> ServerView:
         submits_open=row.submits_open,
         closed_reason=row.closed_reason,
         negotiated_at=row.negotiated_at,
+        contract_changed_at=row.contract_changed_at,
+        contract_changes=tuple(ContractChange(**one) for one in row.contract_changes),
         paused_until=row.paused_until,
         pause_reason=row.pause_reason,
         tools=tools,

@@ -1,5 +1,6 @@
 """Servers and tools: an admin registers, tries, decides and stops; everybody else may read (N1, N2, O5)."""
 
+import dataclasses
 import random
 import re
 import socket
@@ -12,7 +13,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
+from adapters.contract import Negotiation
 from adapters.simulator import demo
 from adapters.simulator.core import ToolServer
 from adapters.simulator.face import ToolServersApp
@@ -112,7 +115,7 @@ class TestWhoMay:
         ]
 
         assert [answer.status_code for answer in tried] == [403] * 7
-        assert not AuditEvent.objects.filter(outcome="DONE").exists()
+        assert not AuditEvent.objects.filter(outcome="DONE", by="person:somebody").exists()
         assert servers.server("shop").submits_open
 
 
@@ -148,7 +151,7 @@ class TestRegister:
 
         assert answer.status_code == 422
         assert servers.server("orders") is None
-        assert not AuditEvent.objects.filter(outcome="DONE").exists()
+        assert not AuditEvent.objects.filter(what="SERVER_REGISTERED").exists()
         assert 'value="Orders"' in answer.content.decode()
 
     def test_a_change_keeps_the_switches_and_says_what_differs(self, adam):
@@ -299,3 +302,39 @@ def test_many_servers_and_tools_cost_as_many_queries_as_one(adam, name, args):
         adam.get(reverse(name, args=args))
 
     assert len(many) == len(few)
+
+
+class TestChangedContract:
+    @pytest.fixture
+    def changed(self, adam):
+        """A server that has withdrawn its cancels since it was negotiated with."""
+        less = dataclasses.replace(make.CAPABILITIES, cancels_tasks=False)
+        ledger.save_negotiation("shop", Negotiation(capabilities=less, tools=()), now=timezone.now())
+        return adam
+
+    @pytest.mark.parametrize("name, args", [("adapters", []), ("adapter", [make.VERSION]), ("server", ["shop"])])
+    def test_o5_it_is_said_where_an_admin_decides_and_leads_to_the_stop(self, changed, name, args):
+        said = changed.get(reverse(name, args=args)).content.decode()
+
+        assert "may have changed" in said
+        assert "#stop" in said
+
+    def test_it_says_what_was_and_what_is(self, changed):
+        said = changed.get(reverse("server", args=["shop"])).content.decode()
+
+        assert "<code>cancels_tasks</code>: True → False" in said
+
+    def test_an_admin_who_has_looked_takes_it_off_with_a_reason(self, changed):
+        refused = changed.post(reverse("server_seen", args=["shop"]), {"reason": "short"})
+        taken = changed.post(reverse("server_seen", args=["shop"]), {"reason": WHY}, follow=True)
+
+        assert refused.status_code == 422
+        assert "may have changed" not in taken.content.decode()
+        assert AuditEvent.objects.get(what="CONTRACT_SEEN").reason == WHY
+
+    @pytest.mark.parametrize("role", [role for role in Role if role is not Role.ADMIN])
+    def test_nobody_else_may(self, changed, role):
+        assert (
+            signed_in("somebody", role).post(reverse("server_seen", args=["shop"]), {"reason": WHY}).status_code == 403
+        )
+        assert Server.objects.get(slug="shop").contract_changed_at is not None
