@@ -233,17 +233,3 @@ def set_submits(scope: str, name: str, *, is_open: bool, reason: str, note: Note
             [is_open, reason, name],
         )
         return bool(cursor.rowcount)
-
-
-def raise_epoch(version: str) -> int:
-    """Fence everything begun before: return the new execution epoch of a protocol version (O3, F7)."""
-    with transaction.atomic(durable=True), connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE protocol_version SET epoch = epoch + 1 WHERE version = %s RETURNING epoch",
-            [version],
-        )
-        found = cursor.fetchone()
-    if found is None:
-        raise LedgerError(f"no protocol version {version} is registered")
-    epoch: int = found[0]
-    return epoch

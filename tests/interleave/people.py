@@ -12,6 +12,7 @@ from operations.verdicts import Verdict
 from tests.approvers import everybody
 from tests.interleave.lines import LOST_AFTER, LOST_BEFORE, Plan
 from tests.interleave.place import PROTOCOL
+from tests.operations.room import fence_off
 
 THINKING = {"quick": 1.0, "slow": 7.0, "late": 70.0, "declines": 2.0}
 BEFORE_A_PERSON = frozenset({State.SUBMISSION_UNKNOWN, State.UNKNOWN, State.NOT_FOUND_SAFE})
@@ -244,7 +245,7 @@ class People:
         run = self._run
         await asyncio.sleep(at)
         run.count("rollback")
-        run.epoch = await self.patiently("admin", ledger.raise_epoch, PROTOCOL) or run.epoch
+        run.epoch = await self.patiently("admin", fence_off, PROTOCOL) or run.epoch
 
     async def close_submits(self, at):
         run = self._run
@@ -265,7 +266,7 @@ class People:
         def act():
             operation = run.operation_of(node)
             if what == "rollback":
-                run.epoch = run.place.observer.do(ledger.raise_epoch, PROTOCOL)
+                run.epoch = run.place.observer.do(fence_off, PROTOCOL)
             elif operation is not None:
                 self._press_inside(operation)
             run.loop.note(f"in between: {what}")

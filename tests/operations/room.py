@@ -31,6 +31,7 @@ from adapters.contract import (
 from operations import ledger
 from operations.machine import Reason, StaleStep, State
 from operations.models import Answer, EffectRecord, Evidence, Journal, Outbox, Permit, Receipt, Round
+from operations.verdicts import Verdict
 from tests.approvers import everybody
 
 NOON = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
@@ -286,9 +287,22 @@ class Room:
     def _to_reconciled(self, operation):
         self._to_unknown(operation)
         version = self.row(operation).version
-        judged = ledger.give_up(operation, seen_version=version, by="person:olga", reason="nobody knows", now=self.now)
+        told = {"seen_version": version, "by": "person:olga", "reason": "nobody knows", "now": self.now}
+        judged = ledger.judge(operation, Verdict.GAVE_UP, **told)
         if judged.proposal:
             ledger.confirm(judged.proposal, by="person:otto", now=self.now)
+
+
+def fence_off(version=VERSION, *, now=NOON):
+    """Roll the version back and let calls in again; return the epoch that is now in force (O3, F7)."""
+    note = ledger.Note(by="person:axel", reason="a fence", now=now)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT epoch FROM protocol_version WHERE version = %s", [version])
+        (seen_epoch,) = cursor.fetchone()
+    done = ledger.roll_back(version, seen_epoch=seen_epoch, known=("r1",), in_flight=0, note=note)
+    ledger.set_share(version, done.takes_over, share=100, note=note)
+    ledger.set_submits("protocol", version, is_open=True, reason="", note=note)
+    return done.epoch
 
 
 def question(message="Go on?", key="0"):

@@ -9,7 +9,7 @@ from adapters import strictjson
 from operations import ledger
 from operations.machine import IllegalStep, Reason, StaleStep, State
 from operations.models import Evidence, Receipt
-from tests.operations.room import GOOD, result, seen, together
+from tests.operations.room import GOOD, fence_off, result, seen, together
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -128,7 +128,7 @@ class TestAccept:
     @pytest.mark.parametrize("fence", ["epoch", "look"])
     def test_f7_o3_under_an_old_ticket_nothing_is_accepted(self, room, fetched, fence):
         ticket = room.ticket(fetched)
-        ledger.raise_epoch("2025-11-25") if fence == "epoch" else room.claims(fetched)
+        fence_off() if fence == "epoch" else room.claims(fetched)
 
         with pytest.raises(StaleStep):
             room.step(ledger.accept_result, fetched, facts=ledger.Facts.held_by(room.row(fetched)), ticket=ticket)
@@ -136,7 +136,7 @@ class TestAccept:
         assert room.receipt(fetched) is None
 
     def test_r8_after_a_rollback_the_new_executor_accepts_from_the_raw_bytes(self, room, fetched):
-        ledger.raise_epoch("2025-11-25")
+        fence_off()
 
         accept(room, fetched)
 

@@ -8,7 +8,7 @@ from operations import ledger
 from operations.machine import FINISHED, Event, Reason, StaleStep, State
 from operations.models import Operation
 from operations.plan import CANCEL_PATIENCE
-from tests.operations.room import break_commit, result, seen, together
+from tests.operations.room import break_commit, fence_off, result, seen, together
 
 Press = ledger.Press
 
@@ -241,7 +241,7 @@ class TestWon:
     def test_p6_an_answer_under_an_old_ticket_wins_nothing_and_is_kept(self, room, fence):
         operation = room.at(State.CANCEL_REQUESTED)
         given, ticket = permit(room, operation), room.ticket(operation)
-        ledger.raise_epoch("2025-11-25") if fence == "epoch" else room.claims(operation)
+        fence_off() if fence == "epoch" else room.claims(operation)
         kept = room.evidence(operation)
 
         with pytest.raises(StaleStep):

@@ -7,7 +7,7 @@ from operations import ledger
 from operations.ledger import looks
 from operations.machine import BEFORE_TASK, FINAL, IllegalStep, NotFound, Reason, StaleStep, State
 from operations.models import JournalKind, Operation
-from tests.operations.room import result, seen, together
+from tests.operations.room import fence_off, result, seen, together
 
 OPEN = sorted(set(State) - FINAL)
 
@@ -402,7 +402,7 @@ def _lost_its_result(room):
 
 def _move(room, operation, fence):
     if fence == "execution epoch":
-        ledger.raise_epoch("2025-11-25")
+        fence_off()
     elif fence == "cancel generation":
         room.press(operation)
     elif fence == "look number":

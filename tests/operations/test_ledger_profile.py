@@ -4,10 +4,9 @@ import pytest
 
 from adapters.contract import Capabilities, Negotiation
 from operations import ledger
-from operations.ledger.step import LedgerError
 from operations.machine import State
 from operations.models import Server, Tool
-from tests.operations.room import VERSION, together
+from tests.operations.room import VERSION
 
 
 def test_registering_again_changes_the_profile_and_leaves_switches_and_tools(room):
@@ -70,17 +69,6 @@ def test_o5_a_shut_switch_stops_no_look_no_answer_and_no_acceptance(room, state)
         return
     room.saw(operation, room.ended(operation))
     assert room.row(operation).terminal_status == "completed"
-
-
-def test_o3_an_epoch_rises_by_one_for_each_that_raises_it(committed):
-    came = together(*[lambda: ledger.raise_epoch(VERSION)] * 3)
-
-    assert sorted(came) == list(range(min(came), min(came) + 3))
-
-
-def test_o3_of_an_unknown_version_there_is_none(committed):
-    with pytest.raises(LedgerError):
-        ledger.raise_epoch("1999-01-01")
 
 
 def test_a_server_with_operations_under_way_is_not_pointed_elsewhere_by_the_way(room):

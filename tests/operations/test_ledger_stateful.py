@@ -11,7 +11,7 @@ from operations import ledger
 from operations.ledger.step import LedgerError
 from operations.machine import Delivery, Event, Reason, StepError
 from operations.queries import invariants
-from tests.operations.room import Room, result, seen, together
+from tests.operations.room import Room, fence_off, result, seen, together
 
 LOOKS = st.sampled_from(["working", "asking", "ended", "absent"])
 WHO = st.booleans()
@@ -126,7 +126,7 @@ class Ledger(RuleBasedStateMachine):
 
     @rule()
     def roll_back(self):
-        ledger.raise_epoch("2025-11-25")
+        fence_off()
 
     @invariant()
     def every_invariant_holds(self):

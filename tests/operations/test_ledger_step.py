@@ -13,6 +13,7 @@ from operations.models import JournalKind
 from tests.operations.room import (
     PATIENCE_S,
     break_commit,
+    fence_off,
     result,
     seen,
     together,
@@ -206,7 +207,7 @@ def test_o3_a_raised_epoch_waits_for_the_steps_under_way_and_fences_every_later_
 
     def raises():
         assert under_way.wait(PATIENCE_S)
-        epoch = ledger.raise_epoch("2025-11-25")
+        epoch = fence_off()
         order.append("epoch")
         return epoch
 

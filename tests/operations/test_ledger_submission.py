@@ -10,7 +10,8 @@ from operations import ledger
 from operations.ledger import submission
 from operations.machine import Event, IllegalStep, NotFound, Reason, StaleStep, State
 from operations.models import JournalKind, Operation
-from tests.operations.room import break_commit, result, seen, together
+from operations.verdicts import Verdict
+from tests.operations.room import break_commit, fence_off, result, seen, together
 
 
 class TestSubmit:
@@ -176,7 +177,7 @@ class TestPermit:
     def test_f7_none_is_given_under_an_old_epoch(self, room):
         operation = room.submit()
         ticket = room.ticket(operation)
-        ledger.raise_epoch("2025-11-25")
+        fence_off()
 
         with pytest.raises(StaleStep):
             room.permit(operation, ticket=ticket)
@@ -289,7 +290,7 @@ class TestAnswered:
     def test_f7_p6_an_id_that_comes_under_an_old_epoch_is_bound_and_looked_at(self, room):
         operation = room.submit()
         ticket, permit = room.ticket(operation), room.permit(operation)
-        ledger.raise_epoch("2025-11-25")
+        fence_off()
 
         room.comes_late(operation, room.working(operation), permit=permit, ticket=ticket)
 
@@ -320,9 +321,8 @@ class TestAnswered:
         room.step(ledger.submit_lost, operation, why="slow")
         named = {"event": Event.NO_LOOKUP, "reason": Reason.SUBMIT_LOST, "next_at": room.later()}
         room.step(ledger.hand_to_person, operation, **named)
-        judged = ledger.give_up(
-            operation, seen_version=room.row(operation).version, by="a", reason="none", now=room.now
-        )
+        version = room.row(operation).version
+        judged = ledger.judge(operation, Verdict.GAVE_UP, seen_version=version, by="a", reason="none", now=room.now)
         ledger.confirm(judged.proposal, by="b", now=room.now)
 
         room.comes_late(operation, room.working(operation), permit=permit, ticket=ticket)
