@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from console import manual, words
+from console import manual, sentences, words
 from console.access import MATRIX, Actor, Deed
 from operations.machine import Reason, State
 from operations.queries import Asked, desk
@@ -242,7 +242,7 @@ def needs_role(actor: Actor, deed: Deed) -> str:
     """Say which role a deed needs; empty when the person has it."""
     if actor.may(deed):
         return ""
-    roles = " / ".join(sorted(role.value for role in MATRIX[deed]))
+    roles = " / ".join(sorted(sentences.in_words(role) for role in MATRIX[deed]))
     return _("Needs the role %(roles)s.") % {"roles": roles}
 
 

@@ -1,5 +1,8 @@
 """The pages in Chinese: every text is translated, and what is translated is what people read."""
 
+import ast
+import inspect
+
 import polib
 import pytest
 from django.test import Client
@@ -7,9 +10,12 @@ from django.urls import reverse
 from django.utils import translation
 from django.utils.translation import trans_real
 
-from console import catalogue, words
+from adapters import http
+from console import catalogue, sentences, words
+from console.access import Role
 from console.catalogue import Message
 from console.ground.home import Home
+from operations import verdicts
 from tests.console import factories as make
 
 CHINESE = "zh-hans"
@@ -163,3 +169,31 @@ class TestReading:
         client.post(reverse("preferences"), {"language": "xx"})
 
         assert "django_language" not in client.cookies
+
+
+class TestSentences:
+    """What the floors below say stands in the list, or people would read it in English."""
+
+    def test_what_stands_against_a_verdict(self):
+        said = [
+            word.value
+            for node in ast.walk(ast.parse(inspect.getsource(verdicts)))
+            if isinstance(node, ast.Return) and node.value is not None
+            for word in ast.walk(node.value)
+            if isinstance(word, ast.Constant) and isinstance(word.value, str) and word.value
+        ]
+
+        assert len(said) > 8
+        assert [sentence for sentence in said if sentence not in sentences.SAID] == []
+
+    def test_why_there_was_no_answer(self):
+        assert [reason for _kind, reason in http.FAULTS.values() if reason not in sentences.SAID] == []
+
+    def test_every_role(self):
+        assert [role for role in Role if role not in sentences.SAID] == []
+
+    @pytest.mark.usefixtures("compiled")
+    def test_what_is_listed_is_translated_and_what_a_server_says_is_not(self):
+        with translation.override(CHINESE):
+            assert sentences.in_words("no answer in time") == "没有按时应答"
+            assert sentences.in_words("Approvals") == "Approvals"
