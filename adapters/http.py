@@ -28,6 +28,7 @@ import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from functools import lru_cache
 from typing import TypeAlias, cast
 from urllib.parse import urlsplit
 
@@ -267,25 +268,15 @@ class HttpWire:
         return self._limits.total_s if request.total_s is None else request.total_s
 
     def _outgoing(self, request: WireRequest, progress: _Progress) -> httpx.Request:
-        problem = addresses.url_problem(self._endpoint.url)
-        if problem:
-            raise NotSent(problem)
         budget = min(self._limits.connect_s, self._total_s(request))
         timeout = {"connect": budget, "pool": budget, "read": None, "write": None}
-        try:
-            url = addresses.below(self._endpoint.url, path=request.path, query=request.query)
-        except ValueError as error:
-            raise NotSent(str(error)) from None
-        try:
-            return httpx.Request(
-                request.method,
-                url,
-                headers=self._headers(request),
-                content=request.body if request.body or request.method == "POST" else None,
-                extensions={"timeout": timeout, "trace": progress.note},
-            )
-        except httpx.InvalidURL:
-            raise NotSent(FAULTS[httpx.InvalidURL][1]) from None
+        return httpx.Request(
+            request.method,
+            _place(self._endpoint.url, request.path, request.query),
+            headers=self._headers(request),
+            content=request.body if request.body or request.method == "POST" else None,
+            extensions={"timeout": timeout, "trace": progress.note},
+        )
 
     def _headers(self, request: WireRequest) -> dict[str, str]:
         headers = {name.lower(): value for name, value in request.headers}
@@ -296,6 +287,20 @@ class HttpWire:
             if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
                 raise NotSent("a request header holds what HTTP cannot carry")
         return headers
+
+
+@lru_cache(maxsize=1024)
+def _place(url: str, path: str, query: tuple[tuple[str, str], ...]) -> httpx.URL:
+    """The URL of a request, read once: its servers are few. Raises NotSent."""
+    problem = addresses.url_problem(url)
+    if problem:
+        raise NotSent(problem)
+    try:
+        return httpx.URL(addresses.below(url, path=path, query=query))
+    except httpx.InvalidURL:
+        raise NotSent(FAULTS[httpx.InvalidURL][1]) from None
+    except ValueError as error:
+        raise NotSent(str(error)) from None
 
 
 class Answer:
@@ -312,11 +317,13 @@ class Answer:
         clock: Clock,
     ) -> None:
         self.status = response.status_code
-        veil = Veil(secrets)
-        self.headers: Mapping[str, str] = {
-            name: veil.over(value.encode("latin-1", "replace")).decode("latin-1")
-            for name, value in _plain_headers(response, clock).items()
-        }
+        self.headers: Mapping[str, str] = _plain_headers(response, clock)
+        if secrets:
+            veil = Veil(secrets)
+            self.headers = {
+                name: veil.over(value.encode("latin-1", "replace")).decode("latin-1")
+                for name, value in self.headers.items()
+            }
         self.media_type = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         self.body = bytearray()
         self._response = response
@@ -423,18 +430,23 @@ class Connections:
         self._resolve = resolve
         self._transport_for = transport_for or self._kept
         self._transports: dict[tuple[str, str, bool], httpx.AsyncBaseTransport] = {}
+        self._by_url: dict[tuple[str, bool], httpx.AsyncBaseTransport] = {}
 
     def wire(self, endpoint: Endpoint, *, gate: Gate, clock: Clock, limits: Limits | None = None) -> HttpWire:
         """Make the way to one endpoint. Cheap: make one per operation."""
-        parts = urlsplit(endpoint.url)
-        key = (parts.scheme, parts.netloc, endpoint.allow_private)
-        if key not in self._transports:
-            self._transports[key] = self._transport_for(endpoint)
-        return HttpWire(transport=self._transports[key], endpoint=endpoint, gate=gate, clock=clock, limits=limits)
+        place = (endpoint.url, endpoint.allow_private)
+        transport = self._by_url.get(place)
+        if transport is None:
+            parts = urlsplit(endpoint.url)
+            key = (parts.scheme, parts.netloc, endpoint.allow_private)
+            if key not in self._transports:
+                self._transports[key] = self._transport_for(endpoint)
+            transport = self._by_url[place] = self._transports[key]
+        return HttpWire(transport=transport, endpoint=endpoint, gate=gate, clock=clock, limits=limits)
 
     async def aclose(self) -> None:
         """Close every connection. Wires made before are of no further use."""
-        transports, self._transports = self._transports, {}
+        transports, self._transports, self._by_url = self._transports, {}, {}
         for transport in transports.values():
             await transport.aclose()
 
@@ -517,7 +529,8 @@ def _plain_headers(response: httpx.Response, clock: Clock) -> dict[str, str]:
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
         headers[key] = f"{headers[key]}, {text}" if key in headers else text
     # RFC 9110, 6.6.1: a recipient with a clock dates what its server did not.
-    headers.setdefault("date", format_datetime(clock().astimezone(UTC), usegmt=True))
+    if "date" not in headers:
+        headers["date"] = format_datetime(clock().astimezone(UTC), usegmt=True)
     return headers
 
 

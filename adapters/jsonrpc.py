@@ -8,6 +8,9 @@ answer the same error with 200, 400 or 404.
 
 from __future__ import annotations
 
+import itertools
+import os
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -85,6 +88,29 @@ SessionRule: TypeAlias = Callable[[int, RpcError | None], bool]
 def encode_request(*, request_id: RpcId, method: str, params: bytes = b"{}") -> bytes:
     """Write a request. `params` is one JSON value, spliced as it is. Raises BadJson if it is not."""
     return strictjson.compose({"jsonrpc": "2.0", "id": request_id, "method": method, "params": Verbatim(params)})
+
+
+def encode_plain(*, request_id: RpcId, method: str, params: Mapping[str, Json]) -> bytes:
+    """Write a request whose params are our own: nothing in it has to keep its bytes."""
+    return strictjson.canonical({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+
+
+class Ids:
+    """Ids that no other request has, in no process: a random beginning for each process, and a number."""
+
+    def __init__(self) -> None:
+        self._pid = 0
+        self._beginning = ""
+        self._numbers = itertools.count()
+
+    def __call__(self) -> str:
+        """Return the next id."""
+        if os.getpid() != self._pid:  # made before a fork, it would begin alike in every child
+            self._pid, self._beginning = os.getpid(), f"lc-{uuid.uuid4().hex}"
+        return f"{self._beginning}-{next(self._numbers)}"
+
+
+new_id = Ids()
 
 
 def encode_notification(*, method: str, params: bytes = b"{}") -> bytes:

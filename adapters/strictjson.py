@@ -93,7 +93,7 @@ def canonical(value: object) -> bytes:
     Raises BadJson for what JSON cannot hold.
     """
     try:
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadJson("this value cannot be written as JSON") from error
     return text.encode("ascii")
@@ -197,3 +197,4 @@ def _no_constant(_name: str) -> Json:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_constant=_no_constant)
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)

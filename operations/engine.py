@@ -89,6 +89,8 @@ class Engine:
         self._worth_a_turn = asyncio.Event()
         self._threads = ThreadPoolExecutor(DB_THREADS, thread_name_prefix="ledger")
         self._all_threads = threading.Barrier(DB_THREADS)
+        # A thread of its own: its connection knows these few statements, and no step of a drive is waited for.
+        self._turns = ThreadPoolExecutor(1, thread_name_prefix="turns")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="drive", daemon=True)
         self._thread.start()
@@ -136,6 +138,8 @@ class Engine:
         for _ in range(DB_THREADS):
             self._threads.submit(_disconnect, self._all_threads)
         self._threads.shutdown()
+        self._turns.submit(connection.close)
+        self._turns.shutdown()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -171,7 +175,7 @@ class Engine:
         """Write what has ended, claim what is due and start it; return whether no hand was left free."""
         still, self._still = self._still, []
         hands = ledger.Hands(most=IN_FLIGHT, held=self._held.copy())
-        works = await self._run(_turn, still, hands, self._clock)
+        works = await self._in(self._turns, _turn, still, hands, self._clock)
         for work in works:
             self._start(self._driver.drive_one(work), work.server.slug)
         return len(works) >= hands.free()
@@ -210,7 +214,10 @@ class Engine:
         await self._run(ledger.unchanged, still)
 
     async def _run(self, step: Callable[..., T], /, *args: Any, **named: Any) -> T:  # noqa: ANN401
-        return await self._loop.run_in_executor(self._threads, partial(_with_connection, step, *args, **named))
+        return await self._in(self._threads, step, *args, **named)
+
+    async def _in(self, threads: ThreadPoolExecutor, step: Callable[..., T], /, *args: Any, **named: Any) -> T:  # noqa: ANN401
+        return await self._loop.run_in_executor(threads, partial(_with_connection, step, *args, **named))
 
     def _wire_for(self, work: Work | ShadowWork, gate: Gate) -> Wire:
         server = work.server

@@ -59,6 +59,7 @@ class ServerProfile:
     poll_floor_ms: int
     poll_cap_ms: int
     lookup: str
+    lookup_tool: str
     quarantine_s: int
     key_window_s: int
     task_ttl_s: int
@@ -181,7 +182,7 @@ def _claim_of(server: str, wanted: int, now: datetime) -> tuple[ServerProfile, d
             until = now + LEASE
             since = BEGINNING if is_swept else since
             cursor.execute(_TAKE, {"server": server, "since": since, "now": now, "until": until, "count": count})
-            for number, (operation, misses) in enumerate(cursor.fetchall()):
+            for number, (_, _, operation, misses) in enumerate(sorted(cursor.fetchall())):
                 leases[operation] = _Lease(misses=misses, until=until, slot=free_from + number * gap)
         if is_swept:
             _set_mark(server, now)
@@ -190,23 +191,21 @@ def _claim_of(server: str, wanted: int, now: datetime) -> tuple[ServerProfile, d
     return found, leases
 
 
+# An array, not a join: of a join the planner expects thousands of rows, and reads the whole table for them.
 _TAKE = """
     WITH first AS MATERIALIZED (
-        SELECT operation_id, 0 AS class, due_at FROM due
+        SELECT operation_id FROM due
         WHERE server_id = %(server)s AND urgent AND due_at <= %(now)s
             AND (lease_until IS NULL OR lease_until <= %(now)s)
         ORDER BY due_at LIMIT %(count)s FOR UPDATE SKIP LOCKED),
     then_ AS MATERIALIZED (
-        SELECT operation_id, 1 AS class, due_at FROM due
+        SELECT operation_id FROM due
         WHERE server_id = %(server)s AND NOT urgent AND due_at BETWEEN %(since)s AND %(now)s
             AND (lease_until IS NULL OR lease_until <= %(now)s)
-        ORDER BY due_at LIMIT %(count)s - (SELECT count(*) FROM first) FOR UPDATE SKIP LOCKED),
-    taken AS (
-        UPDATE due SET lease_until = %(until)s, look = look + 1, urgent = false
-        FROM (SELECT * FROM first UNION ALL SELECT * FROM then_) picked
-        WHERE due.operation_id = picked.operation_id
-        RETURNING due.operation_id::text AS operation, misses, class, picked.due_at)
-    SELECT operation, misses FROM taken ORDER BY class, due_at"""
+        ORDER BY due_at LIMIT %(count)s - (SELECT count(*) FROM first) FOR UPDATE SKIP LOCKED)
+    UPDATE due SET lease_until = %(until)s, look = look + 1, urgent = false
+    WHERE operation_id = ANY(ARRAY(SELECT operation_id FROM first UNION ALL SELECT operation_id FROM then_))
+    RETURNING operation_id NOT IN (SELECT operation_id FROM first) AS is_routine, due_at, operation_id::text, misses"""
 
 
 def _set_mark(server: str, now: datetime) -> None:
