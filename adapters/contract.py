@@ -181,6 +181,8 @@ class Call:
     input_schema: Mapping[str, Json] = field(repr=False, default_factory=dict)
     """The schema of the descriptor that the call was made with: a contract may want arguments that it
     marks repeated outside the body."""
+    lookup_tool: str = ""
+    """The server's tool that `Lookup.LOOKUP_TOOL` asks; empty where the profile names none."""
     continuation: Continuation | None = None
     """Set: this goes on with a call that was answered by questions before a task existed."""
 

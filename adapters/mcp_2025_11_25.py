@@ -27,7 +27,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 
-from adapters import http, jsonrpc, mcp_exchange, strictjson
+from adapters import http, jsonrpc, mcp_exchange, mcp_shapes, strictjson
 from adapters import mcp_2025_11_25_codec as codec
 from adapters.contract import (
     Absent,
@@ -101,7 +101,7 @@ class Mcp20251125:
         answers_repeatable=False,
         input_before_task=False,
         disconnect_cancels_request=False,
-        lookups=frozenset({Lookup.SESSION_LIST, Lookup.NONE}),
+        lookups=frozenset({Lookup.SESSION_LIST, Lookup.LOOKUP_TOOL, Lookup.NONE}),
     )
 
     def __init__(self, *, new_id: Callable[[], str] = _new_id) -> None:
@@ -161,10 +161,30 @@ class Mcp20251125:
             await self._be_polite(wire, handle.session, heard.asked, task_id)
         return replace(found, exchanges=tuple(seen))
 
-    async def find(self, wire: Wire, handle: Handle, call: Call, lookup: Lookup) -> Observation:  # noqa: ARG002 - the session is the key here
-        """Read `tasks/list` on the operation's own session: it holds one task, or none."""
-        if lookup is not Lookup.SESSION_LIST:
-            raise Refused(f"this protocol has no lookup {lookup.value}", kind=RefusalKind.ADMIN)
+    async def find(self, wire: Wire, handle: Handle, call: Call, lookup: Lookup) -> Observation:
+        """Read `tasks/list` on the operation's own session, or ask the server's lookup tool, as the profile says."""
+        match lookup:
+            case Lookup.SESSION_LIST:
+                return await self._find_in_session(wire, handle)
+            case Lookup.LOOKUP_TOOL:
+                return await self._find_by_tool(wire, handle, call)
+            case _:
+                raise Refused(f"this protocol has no lookup {lookup.value}", kind=RefusalKind.ADMIN)
+
+    async def _find_by_tool(self, wire: Wire, handle: Handle, call: Call) -> Observation:
+        """See Note [A lookup tool] in mcp_shapes."""
+        seen: list[Exchange] = []
+        with evidence(seen):
+            heard = await self._ask(wire, handle.session, "tools/call", mcp_shapes.lookup_params(call))
+            seen += heard.exchanges
+            task_id = mcp_shapes.read_lookup(heard.result.value)
+            if task_id is None:
+                return Absent(code=0, message="the server never saw our key", by_key=True, exchanges=tuple(seen))
+            found = await self.look(wire, replace(handle, task_id=task_id), expect_question=False)
+        return replace(found, exchanges=(*seen, *found.exchanges))
+
+    async def _find_in_session(self, wire: Wire, handle: Handle) -> Observation:
+        """The session of one operation holds one task, or none."""
         seen: list[Exchange] = []
         with evidence(seen):
             tasks, asked = await self._list_tasks(wire, handle.session, seen)

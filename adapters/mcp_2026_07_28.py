@@ -23,8 +23,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from adapters import mcp_2026_07_28_codec as codec
-from adapters import mcp_exchange, mcp_headers, strictjson
+from adapters import mcp_exchange, mcp_headers, mcp_shapes, strictjson
 from adapters.contract import (
+    Absent,
     BrokenPeer,
     Call,
     CancelAnswer,
@@ -76,7 +77,7 @@ class Mcp20260728:
         answers_repeatable=True,
         input_before_task=True,
         disconnect_cancels_request=True,
-        lookups=frozenset({Lookup.NONE}),
+        lookups=frozenset({Lookup.LOOKUP_TOOL, Lookup.NONE}),
     )
 
     def __init__(self, *, new_id: Callable[[], str] = _new_id) -> None:
@@ -129,9 +130,19 @@ class Mcp20260728:
             found = codec.decode_created(heard.result)
         return replace(found, exchanges=tuple(seen))
 
-    async def find(self, wire: Wire, handle: Handle, call: Call, lookup: Lookup) -> Observation:  # noqa: ARG002 - there is none
-        """Refuse: this contract knows no key of ours, no session and no list of tasks (X2, class C)."""
-        raise Refused(f"this protocol has no lookup {lookup.value}", kind=RefusalKind.ADMIN)
+    async def find(self, wire: Wire, handle: Handle, call: Call, lookup: Lookup) -> Observation:
+        """Ask the server's lookup tool. The contract itself knows no key of ours, no session and no list (X2)."""
+        if lookup is not Lookup.LOOKUP_TOOL:
+            raise Refused(f"this protocol has no lookup {lookup.value}", kind=RefusalKind.ADMIN)
+        seen: list[Exchange] = []
+        with evidence(seen):
+            heard = await self._ask(wire, "tools/call", mcp_shapes.lookup_params(call), name=call.lookup_tool)
+            seen.append(heard.exchange)
+            task_id = mcp_shapes.read_lookup(heard.result.value)
+            if task_id is None:
+                return Absent(code=0, message="the server never saw our key", by_key=True, exchanges=tuple(seen))
+            found = await self.look(wire, replace(handle, task_id=task_id), expect_question=False)
+        return replace(found, exchanges=(*seen, *found.exchanges))
 
     async def look(self, wire: Wire, handle: Handle, *, expect_question: bool) -> Observation:  # noqa: ARG002 - all come
         """Send `tasks/get`. Every outstanding question comes with it, asked for or not."""

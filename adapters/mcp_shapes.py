@@ -4,6 +4,16 @@ Pure. Strict on what the ledger relies on (a task's id, its status), tolerant on
 tolerated is named as an anomaly, never guessed. Free text is never read by machine (B187); the
 status words are taken exactly or not at all (B003). Whether and where a shape may stand, and what
 it proves, is for each contract's own codec to say (N3).
+
+Note [A lookup tool]
+No MCP contract honours a key of ours, but every `tools/call` carries it in `_meta`, and a server may
+offer a read-only tool that looks it up. It takes `{"submissionKey": "..."}` and answers in its
+structured content with `{"found": false}`, or with `{"found": true, "taskId": "..."}`; members beside
+these are ignored. It must know of every call that arrived, also of one that became no task: that one is
+`{"found": true}`. Two words can then be told apart that must never be mixed up (X2): "never arrived",
+which after the quarantine is a proof, and everything else, which is none. So an error, a text, a task, a
+`found` that is no boolean, or an id beside `false` are not read as absence. The id only says where to
+look: what became of the task is for `tasks/get` to say.
 """
 
 from __future__ import annotations
@@ -15,6 +25,7 @@ from adapters import strictjson
 from adapters.contract import (
     Answered,
     BrokenPeer,
+    Call,
     Json,
     Mode,
     ProtocolStatus,
@@ -115,6 +126,34 @@ def read_tool(told: Mapping[str, Json], *, task_support: TaskSupport) -> ToolDes
         raw=raw,
         digest=strictjson.digest(raw),
     )
+
+
+def lookup_params(call: Call) -> dict[str, Json]:
+    """What a lookup tool is called with. See Note [A lookup tool]."""
+    return {"name": call.lookup_tool, "arguments": {"submissionKey": call.submission_key}}
+
+
+def read_lookup(value: Json) -> str | None:
+    """Return the id of the task that a lookup tool found; None where the server never saw the key.
+
+    Raises WrongProtocol or BrokenPeer for every other answer: it proves nothing. See Note [A lookup tool].
+    """
+    told = as_object(value, "the answer of the lookup tool")
+    if told.get("resultType", "complete") != "complete":
+        raise WrongProtocol("the lookup tool did not answer at once")
+    if told.get("isError", False) is not False:
+        raise BrokenPeer("the lookup tool failed")
+    said = as_object(told.get("structuredContent"), "the structured content of the lookup tool")
+    found, task_id = said.get("found"), said.get("taskId")
+    if not isinstance(found, bool) or (task_id is not None and not found):
+        raise WrongProtocol("the lookup tool says neither that the key is known nor that it is not")
+    if not found:
+        return None
+    if task_id is None:
+        raise BrokenPeer("the server knows the key, and names no task of it")
+    if not isinstance(task_id, str) or not task_id or strictjson.printable(task_id) != task_id:
+        raise WrongProtocol("the lookup tool names a task whose id is not a text that can be stored")
+    return task_id
 
 
 def read_page(value: Json, *, method: str, of: str) -> tuple[list[Json], str | None]:

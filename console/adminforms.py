@@ -103,6 +103,13 @@ class ServerForm(forms.Form):
         initial="none",
         help_text=lazy("Only what its operator vouches for. None: a lost submit goes to a person."),
     )
+    lookup_tool = forms.CharField(
+        label=lazy("Lookup tool"),
+        required=False,
+        max_length=200,
+        widget=forms.TextInput(_MONO | {"class": "inp mid mono"}),
+        help_text=lazy("For lookup_tool only: the server's read-only tool that takes our key and says found or not."),
+    )
     quarantine_s = forms.IntegerField(
         label=lazy("How long a lost request may still travel"),
         min_value=0,

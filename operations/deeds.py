@@ -123,6 +123,7 @@ class Drive:
             ttl_ms=self._work.server.task_ttl_s * 1000,
             as_task=as_task,
             continuation=continuation,
+            lookup_tool=self._work.server.lookup_tool,
             input_schema=self._work.input_schema,
         )
 
@@ -190,8 +191,8 @@ class Drive:
             await self._step(ledger.submit_lost, why=error.reason, exchanges=error.exchanges)
             return None
         await self._step(ledger.submit_answered, permit=permit, seen=seen, next_at=self._next_at(seen))
-        if as_task and self._work.server.lookup == Lookup.SESSION_LIST:
-            find = partial(self._adapter.find, self._wire, self._handle, call, Lookup.SESSION_LIST)
+        if as_task and Lookup(self._work.server.lookup) in lookups.TRIED_OUT:
+            find = partial(self._adapter.find, self._wire, self._handle, call, Lookup(self._work.server.lookup))
             await lookups.try_out(self._work, seen, find=find, run=self._d.run, now=self._d.now())
         return None
 
@@ -270,7 +271,10 @@ class Drive:
         call = self._call(as_task=self._work.as_task)
         asked_at = self._d.now()
         if lookup is Lookup.SAME_KEY_REPLAY:
-            return await self._replay(call)
+            await self._replay(call)
+            return None
+        if lookup is Lookup.LOOKUP_TOOL:
+            await self._open_session()
         seen = await self._adapter.find(self._wire, self._handle, call, lookup)
         if not isinstance(seen, Absent) or not seen.by_key:
             return await self._apply(seen)  # its task may be gone by now; the call was there (X1)

@@ -1,9 +1,10 @@
 """What a lookup of a lost submit can prove, and the proof that it can (L4, X2).
 
-Plain MCP is class C: no key is honoured. The list of an operation's own session makes a server class B,
-but only where it was seen to work: a server may declare the list and leave it empty, or run a call at
-once although a task was asked for. So its silence counts only after a submit of ours that was answered
-showed up in it, and no longer once anything spoke against that.
+Plain MCP is class C: no key is honoured. The list of an operation's own session, or a tool of the server
+that looks our key up, makes a server class B, but only where it was seen to work: a server may declare
+the list and leave it empty, run a call at once although a task was asked for, or offer a tool that knows
+nothing. So the silence of both counts only after a submit of ours that was answered showed up there, and
+no longer once anything spoke against that.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from operations.sending import StepRunner
 PROOF_AGE = timedelta(days=1)
 """How old a proof gets before the next submit makes it again: a server may be replaced without a word."""
 
+TRIED_OUT = frozenset({Lookup.SESSION_LIST, Lookup.LOOKUP_TOOL})
+"""Lookups whose silence counts only where they were seen to speak."""
+
 log = logging.getLogger(__name__)
 
 
@@ -31,6 +35,8 @@ def means(work: Work, promises: Promises) -> Means:
     if lookup is Lookup.SESSION_LIST:
         # N2: what is not declared is not asked for.
         offered = offered and work.row.session is not None and server.lists_tasks is not False
+    if lookup is Lookup.LOOKUP_TOOL:
+        offered = offered and bool(server.lookup_tool)
     # A call that ran without a task stands in no list of tasks: its absence there proves nothing (X2).
     in_reach = work.as_task or lookup is Lookup.SAME_KEY_REPLAY
     return Means(
@@ -43,7 +49,7 @@ def means(work: Work, promises: Promises) -> Means:
 
 def proves_absence(server: ServerProfile) -> bool:
     """Whether "not there" from this server's lookup is a proof that nothing was created."""
-    return server.lookup != Lookup.SESSION_LIST or server.lookup_proved_at is not None
+    return Lookup(server.lookup) not in TRIED_OUT or server.lookup_proved_at is not None
 
 
 async def try_out(
@@ -54,9 +60,9 @@ async def try_out(
     run: StepRunner,
     now: datetime,
 ) -> None:
-    """Hold the list of our session against a submit whose answer we have. Never raises an AdapterError."""
-    server = work.server
-    if isinstance(seen, Absent) or seen.task is None:
+    """Hold the lookup against a submit whose answer we have. Never raises an AdapterError."""
+    server, task_id = work.server, None if isinstance(seen, Absent) or seen.task is None else seen.task.task_id
+    if task_id is None and server.lookup == Lookup.SESSION_LIST:
         # On such a server a lost call may be running with no task to stand in a list.
         await run(ledger.lookup_disproved, server.slug, why=f"{work.tool} ran at once, although a task was asked for")
         return
@@ -68,7 +74,13 @@ async def try_out(
     except AdapterError as error:
         log.info("lookup not proved", extra={"operation": work.row.id, "why": error.reason})
         return
-    if not isinstance(found, Absent) and found.task is not None and found.task.task_id == seen.task.task_id:
+    if not isinstance(found, Absent) and found.task is not None and found.task.task_id == task_id:
         await run(ledger.lookup_proved, server.slug, now=now)
     else:
-        await run(ledger.lookup_disproved, server.slug, why="a new task did not show up in the list of its session")
+        await run(ledger.lookup_disproved, server.slug, why=_DISPROOFS[Lookup(server.lookup)])
+
+
+_DISPROOFS = {
+    Lookup.SESSION_LIST: "a new task did not show up in the list of its session",
+    Lookup.LOOKUP_TOOL: "the lookup tool did not know a call that the server had just answered",
+}

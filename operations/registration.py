@@ -13,7 +13,7 @@ from datetime import datetime
 
 from asgiref.sync import async_to_sync, sync_to_async
 
-from adapters import addresses, http, registry
+from adapters import addresses, http, registry, strictjson
 from adapters.contract import (
     AdapterError,
     BrokenPeer,
@@ -80,6 +80,8 @@ class ServerOutlook:
     cancels_tasks: bool
     lists_tasks: bool
     tools: tuple[ToolOutlook, ...]
+    lookup_problem: str = ""
+    """Why the lookup tool that the profile names cannot be asked; empty where it can, or none is named."""
 
 
 def protocols() -> tuple[str, ...]:
@@ -112,8 +114,7 @@ def register(server: NewServer, *, note: Note | None = None, moves: bool = False
     """
     if server.protocol not in registry.versions():
         raise CannotRegister(f"no adapter speaks {server.protocol!r}; there are: {', '.join(registry.versions())}")
-    if server.lookup not in lookups():
-        raise CannotRegister(f"{server.lookup!r} is no kind of lookup")
+    _check_lookup(server)
     if problem := addresses.url_problem(server.url):
         raise CannotRegister(f"{server.url!r}: {problem}")
     if server.max_qps <= 0:
@@ -126,6 +127,20 @@ def register(server: NewServer, *, note: Note | None = None, moves: bool = False
             f"{error}, and their tasks live at its present address. Register the other one under a name of its own, "
             "or say that the same server has moved"
         ) from error
+
+
+def _check_lookup(server: NewServer) -> None:
+    """Refuse a lookup that this protocol does not have, or that lacks what it needs (L4, X2)."""
+    offered = registry.adapter(server.protocol, registry.releases(server.protocol)[-1]).promises.lookups
+    if server.lookup not in lookups():
+        raise CannotRegister(f"{server.lookup!r} is no kind of lookup; there are: {', '.join(lookups())}")
+    if Lookup(server.lookup) not in offered:
+        names = ", ".join(sorted(offered))
+        raise CannotRegister(f"{server.protocol} has no lookup {server.lookup!r}; it has: {names}")
+    if (server.lookup == Lookup.LOOKUP_TOOL) != bool(server.lookup_tool):
+        raise CannotRegister("the lookup 'lookup_tool', and no other, needs the name of the tool to ask")
+    if server.lookup == Lookup.SAME_KEY_REPLAY and server.key_window_s <= 0:
+        raise CannotRegister("'same_key_replay' needs to know for how long the server honours a key")
 
 
 def negotiate(
@@ -276,6 +291,21 @@ def _outlook(server: ServerAddress, negotiation: Negotiation, *, known: Mapping[
             )
             for tool in negotiation.tools
         ),
+        lookup_problem=_lookup_problem(server.lookup_tool, negotiation),
+    )
+
+
+def _lookup_problem(name: str, negotiation: Negotiation) -> str:
+    tool = next((tool for tool in negotiation.tools if tool.name == name), None)
+    if not name:
+        return ""
+    if tool is None:
+        return f"the server describes no tool {name!r}: a lost submit goes to a person"
+    told = strictjson.parse(tool.raw)
+    annotations = told.get("annotations") if isinstance(told, dict) else None
+    read_only = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
+    return (
+        "" if read_only else f"{name!r} does not say that it is read-only (readOnlyHint); a lookup changes nothing"
     )
 
 

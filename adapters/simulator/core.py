@@ -188,11 +188,13 @@ class ToolServer(Engine):
         if not isinstance(cursor, str) or not cursor.isdecimal():
             raise RpcError(-32602, "Invalid cursor")
         start, size = int(cursor), self.scenario.tools_per_page
-        shown: list[Json] = [_descriptor(tool) for tool in self.scenario.tools[start : start + size]]
-        more = start + size < len(self.scenario.tools)
+        offered = [*map(_descriptor, self.scenario.tools), *self._lookup_tool()]
+        shown, more = offered[start : start + size], start + size < len(offered)
         return {"tools": shown, **({"nextCursor": str(start + size)} if more else {})}
 
     def _call(self, params: Message, request_id: Json, session: str | None, now: float) -> Reply:
+        if self.scenario.lookup_tool and params.get("name") == self.scenario.lookup_tool:
+            return Reply(message=_result(request_id, self._look_up(params)))
         tool = next((tool for tool in self.scenario.tools if tool.name == params.get("name")), None)
         if tool is None:
             raise RpcError(-32602, f"Unknown tool: {params.get('name')}")

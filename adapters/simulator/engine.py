@@ -7,6 +7,7 @@ any fault can bend the answer. The words of one contract are in `core` and in `m
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -105,6 +106,29 @@ class Engine:
         self._passed: Counter[int] = Counter()
         self._struck: Counter[int] = Counter()
         self._said: dict[str, Message] = {}
+
+    def _look_up(self, params: Message) -> Message:
+        """Answer the lookup tool: what came under this submission key, and which task it became."""
+        key = as_object(params.get("arguments")).get("submissionKey")
+        known = [] if self.scenario.lookup_tool_is_blind else self.truth.created
+        made = [one for one in known if one.submission_key == key]
+        said: Message = {"found": bool(made)}
+        if made and made[-1].task_id is not None:
+            said["taskId"] = made[-1].task_id
+        return {"content": [{"type": "text", "text": json.dumps(said)}], "structuredContent": said}
+
+    def _lookup_tool(self) -> list[Json]:
+        """Describe the lookup tool, where there is one."""
+        if not self.scenario.lookup_tool:
+            return []
+        key: Message = {"submissionKey": {"type": "string"}}
+        told: Message = {
+            "name": self.scenario.lookup_tool,
+            "description": "Looks up what came under a submission key.",
+            "inputSchema": {"type": "object", "properties": key, "required": ["submissionKey"]},
+            "annotations": {"readOnlyHint": True},
+        }
+        return [told]
 
     def post(self, message: Message, headers: Mapping[str, str]) -> Reply:
         """Take one JSON-RPC message that was POSTed. Header names are in lower case."""

@@ -194,8 +194,8 @@ class ModernToolServer(Engine):
         if not isinstance(cursor, str) or not cursor.isdecimal():
             raise RpcError(-32602, "Invalid cursor")
         start, size = int(cursor), self.scenario.tools_per_page
-        shown: list[Json] = [_descriptor(tool) for tool in self.scenario.tools[start : start + size]]
-        more = start + size < len(self.scenario.tools)
+        offered = [*map(_descriptor, self.scenario.tools), *self._lookup_tool()]
+        shown, more = offered[start : start + size], start + size < len(offered)
         return {"resultType": "complete", "tools": shown, **({"nextCursor": str(start + size)} if more else {})}
 
     def _tool(self, name: Json) -> Tool | None:
@@ -204,6 +204,8 @@ class ModernToolServer(Engine):
     # Calls ----------------------------------------------------------------------------------------
 
     def _call(self, params: Message, request_id: Json, now: float) -> Reply:
+        if self.scenario.lookup_tool and params.get("name") == self.scenario.lookup_tool:
+            return Reply(message=messages.result(request_id, {"resultType": "complete", **self._look_up(params)}))
         tool = self._tool(params.get("name"))
         if tool is None:
             raise RpcError(-32602, f"Unknown tool: {params.get('name')}")

@@ -119,6 +119,10 @@ class Scenario:
     sessions: bool = True
     declares_tasks: bool = True
     lists_tasks: bool = True
+    lookup_tool: str = ""
+    """Set: a read-only tool of this name looks a submission key up."""
+    lookup_tool_is_blind: bool = False
+    """It says of every key that it never saw it."""
     cancel: CancelStyle = CancelStyle.HONEST
     cancel_after_s: float = 1.5
     works_on_after_cancel: bool = False

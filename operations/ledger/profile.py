@@ -38,6 +38,8 @@ class NewServer:
     poll_floor_ms: int = 1000
     poll_cap_ms: int = 60_000
     lookup: str = "none"
+    lookup_tool: str = ""
+    """The server's tool that the lookup `lookup_tool` asks; empty for every other."""
     quarantine_s: int = 300
     key_window_s: int = 0
     task_ttl_s: int = 86_400
@@ -99,21 +101,29 @@ def register_server(server: NewServer, *, note: Note | None = None, moves: bool 
             admin.record(note, what, f"server:{server.slug}", before=before or {}, after=profile)
         cursor.execute(
             """INSERT INTO server (slug, title, url, protocol, credential_ref, allow_private, max_qps,
-                poll_floor_ms, poll_cap_ms, lookup, quarantine_s, key_window_s, task_ttl_s,
+                poll_floor_ms, poll_cap_ms, lookup, lookup_tool, quarantine_s, key_window_s, task_ttl_s,
                 listens, submits_open, closed_reason, pause_reason)
-            VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, true, '', '')
+            VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, true, '', '')
             ON CONFLICT (slug) DO UPDATE SET title = EXCLUDED.title, url = EXCLUDED.url,
                 protocol = EXCLUDED.protocol, credential_ref = EXCLUDED.credential_ref,
                 allow_private = EXCLUDED.allow_private, max_qps = EXCLUDED.max_qps,
                 poll_floor_ms = EXCLUDED.poll_floor_ms, poll_cap_ms = EXCLUDED.poll_cap_ms,
-                lookup = EXCLUDED.lookup, quarantine_s = EXCLUDED.quarantine_s,
+                lookup = EXCLUDED.lookup, lookup_tool = EXCLUDED.lookup_tool, quarantine_s = EXCLUDED.quarantine_s,
                 key_window_s = EXCLUDED.key_window_s, task_ttl_s = EXCLUDED.task_ttl_s,
                 listens = EXCLUDED.listens, lookup_disproved = '',
                 lookup_proved_at = CASE WHEN server.url = EXCLUDED.url AND server.protocol = EXCLUDED.protocol
+                        AND server.lookup = EXCLUDED.lookup AND server.lookup_tool = EXCLUDED.lookup_tool
                     THEN server.lookup_proved_at END""",
             [server.slug, server.title, server.url, server.protocol, server.credential_ref]
             + [server.allow_private, server.max_qps, server.poll_floor_ms, server.poll_cap_ms]
-            + [server.lookup, server.quarantine_s, server.key_window_s, server.task_ttl_s, server.listens],
+            + [
+                server.lookup,
+                server.lookup_tool,
+                server.quarantine_s,
+                server.key_window_s,
+                server.task_ttl_s,
+                server.listens,
+            ],
         )
 
 

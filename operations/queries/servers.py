@@ -26,6 +26,7 @@ class ServerAddress:
     """Name of the environment variable that holds the Authorization value; empty without one."""
     allow_private: bool
     max_qps: float
+    lookup_tool: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +114,7 @@ class ServerView:
     poll_floor_ms: int
     poll_cap_ms: int
     lookup: str
+    lookup_tool: str
     quarantine_s: int
     key_window_s: int
     task_ttl_s: int
@@ -145,6 +147,7 @@ def server_address(slug: str) -> ServerAddress | None:
         credential_ref=row.credential_ref,
         allow_private=row.allow_private,
         max_qps=row.max_qps,
+        lookup_tool=row.lookup_tool,
     )
 
 
@@ -232,6 +235,7 @@ def _server_view(row: Server, tools: tuple[ToolView, ...]) -> ServerView:
         poll_floor_ms=row.poll_floor_ms,
         poll_cap_ms=row.poll_cap_ms,
         lookup=row.lookup,
+        lookup_tool=row.lookup_tool,
         quarantine_s=row.quarantine_s,
         key_window_s=row.key_window_s,
         task_ttl_s=row.task_ttl_s,

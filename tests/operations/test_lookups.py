@@ -4,12 +4,14 @@ import pytest
 
 from adapters.contract import Capabilities, Negotiation
 from adapters.simulator import demo
+from adapters.simulator.face import ToolServersApp
+from adapters.simulator.modern import ModernToolServer
 from adapters.simulator.scenario import Fault, FaultKind, Scenario
 from adapters.simulator.scripts import Finish, Tool, Work
 from operations import ledger
 from operations.lookups import PROOF_AGE
 from operations.machine import NotFound, Reason, State
-from operations.models import Operation, Receipt, Server
+from operations.models import Operation, Permit, Receipt, Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -220,3 +222,83 @@ def test_n2_a_call_that_ran_without_a_task_stands_in_no_list_so_its_absence_prov
 def _inline(_arguments):
     yield Work(seconds=1)
     return Finish(text="done")
+
+
+class TestLookupTool:
+    """A tool of the server that takes our key: class B, once it was seen to know a call of ours."""
+
+    @pytest.fixture(params=["2025-11-25", "2026-07-28"])
+    def by_tool(self, worlds, request):
+        def make(*tools, **knobs):
+            scenario = Scenario(tools=tools or (demo.QUARTERLY_REPORT,), **({"lookup_tool": "find_call"} | knobs))
+            profile = {"lookup": "lookup_tool", "lookup_tool": "find_call", "quarantine_s": QUARANTINE_S}
+            serve = {"serve": _serve_modern} if request.param == "2026-07-28" else {}
+            return worlds(scenario, version=request.param, **serve, **profile)
+
+        return make
+
+    def test_f1_a_lost_submit_is_found_by_its_key(self, by_tool):
+        here = by_tool(faults=(Fault(on="tools/call", kind=FaultKind.ANSWER_LOST),))
+
+        lost = here.submit("quarterly_report", REPORT)
+        here.until(lost, State.ACCEPTED)
+
+        assert len(here.server.truth.created) == 1
+        assert Permit.objects.filter(operation_id=lost).count() == 1, "a lookup needs no leave: it makes nothing"
+
+    def test_x2_what_never_arrived_is_proved_absent_once_the_tool_was_seen_to_know_a_call(self, by_tool):
+        here = by_tool(faults=(Fault(on="tools/call", kind=FaultKind.REQUEST_LOST, skip=2),))
+        here.until(here.submit("quarterly_report", REPORT), State.WORKING)
+        assert server(here).lookup_proved_at is not None
+
+        lost = here.submit("quarterly_report", REPORT)
+        here.idle(QUARANTINE_S - 5)
+        assert here.row(lost).state is State.SUBMISSION_UNKNOWN, "it may still be travelling"
+        row = here.until(lost, State.NOT_FOUND_SAFE)
+
+        assert row.reason == Reason.PROVED_ABSENT
+        here.idle(300)
+        assert here.row(lost).state is State.NOT_FOUND_SAFE, "class B: only a person resubmits"
+
+    def test_l4_the_no_of_a_tool_that_was_never_seen_to_know_anything_proves_nothing(self, by_tool):
+        here = by_tool(faults=(Fault(on="tools/call", kind=FaultKind.REQUEST_LOST),))
+
+        lost = here.submit("quarterly_report", REPORT)
+        row = here.until(lost, State.UNKNOWN)
+        here.idle(900)
+
+        assert (row.reason, here.row(lost).state) == (Reason.SUBMIT_LOST, State.UNKNOWN)
+
+    def test_a_tool_that_does_not_know_what_was_just_answered_is_believed_no_more(self, by_tool):
+        here = by_tool(lookup_tool_is_blind=True)
+
+        here.until(here.submit("quarterly_report", REPORT), State.WORKING)
+
+        assert (server(here).lookup_proved_at, "just answered" in server(here).lookup_disproved) == (None, True)
+
+    def test_x1_a_known_key_whose_task_is_gone_goes_to_a_person_and_is_never_called_absent(self, by_tool):
+        here = by_tool(faults=(Fault(on="tools/call", kind=FaultKind.ANSWER_LOST, skip=2),))
+        here.until(here.submit("quarterly_report", REPORT), State.ACCEPTED)
+        lost = here.submit("quarterly_report", REPORT)
+        here.until(lost, State.SUBMISSION_UNKNOWN)
+        here.server._tasks.clear()
+
+        row = here.until(lost, State.UNKNOWN)
+        here.idle(QUARANTINE_S * 4)
+
+        assert row.reason == Reason.NOT_FOUND
+        assert Operation.objects.get(id=lost).not_found == NotFound.UNKNOWN
+        assert here.row(lost).state is State.UNKNOWN
+
+    def test_x2_a_lookup_that_fails_is_asked_again_and_taken_for_nothing(self, by_tool):
+        fails = Fault(on="tools/call", kind=FaultKind.RPC_ERROR, times=3)
+        here = by_tool(faults=(Fault(on="tools/call", kind=FaultKind.ANSWER_LOST), fails))
+
+        here.until(here.submit("quarterly_report", REPORT), State.ACCEPTED)
+
+        assert len(here.server.truth.created) == 1
+
+
+def _serve_modern(scenario, *, clock, chance):
+    made = ModernToolServer(scenario, clock=clock, chance=chance)
+    return made, ToolServersApp({"/mcp": made}), "/mcp"

@@ -318,3 +318,49 @@ class TestDescribe:
         assert not registration.takes_tools(version)
         with pytest.raises(CannotDescribe, match="describe their tools themselves"):
             self.described(ARCHIVE)
+
+
+class TestLookup:
+    @pytest.mark.parametrize(
+        "profile, words",
+        [
+            ({"lookup": "guess"}, "no kind of lookup"),
+            ({"lookup": "list_by_key"}, "it has: lookup_tool, none, session_list"),
+            ({"lookup": "session_list", "protocol": "2026-07-28"}, "it has: lookup_tool, none"),
+            ({"lookup": "lookup_tool", "protocol": "aip-151", "lookup_tool": "x"}, "it has: list_by_key, none"),
+            ({"lookup": "lookup_tool"}, "the name of the tool"),
+            ({"lookup": "session_list", "lookup_tool": "find_call"}, "and no other"),
+            ({"lookup": "same_key_replay", "protocol": "aip-151"}, "how long"),
+        ],
+    )
+    def test_l4_one_that_cannot_work_is_refused_with_what_there_is(self, profile, words):
+        with pytest.raises(CannotRegister, match=words):
+            register(**profile)
+
+        assert reads.server("sim") is None
+
+    def test_a_lookup_tool_is_kept_with_the_profile(self):
+        register(lookup="lookup_tool", lookup_tool="find_call")
+
+        assert reads.server("sim").lookup_tool == "find_call"
+
+    def test_it_is_said_when_the_server_describes_no_such_tool(self):
+        register(lookup="lookup_tool", lookup_tool="find_call")
+
+        told = [negotiate(Peer(demo.QUARTERLY_REPORT, lookup_tool=name)).lookup_problem for name in ("", "find_call")]
+
+        assert "describes no tool" in told[0]
+        assert told[1] == ""
+
+    def test_it_is_said_when_the_tool_does_not_call_itself_read_only(self):
+        register(lookup="lookup_tool", lookup_tool="quarterly_report")
+
+        assert "readOnlyHint" in negotiate(Peer(demo.QUARTERLY_REPORT)).lookup_problem
+
+    def test_l4_another_tool_has_proved_nothing_yet(self):
+        register(lookup="lookup_tool", lookup_tool="find_call")
+        ledger.lookup_proved("sim", now=NOON)
+
+        register(lookup="lookup_tool", lookup_tool="find_other")
+
+        assert reads.server("sim").lookup_proved_at is None

@@ -31,6 +31,8 @@ class Command(BaseCommand):
             "--tools", type=Path, metavar="FILE", help="its tools document (JSON), where it cannot be asked (AIP-151)"
         )
         parser.add_argument("--lookup", default="none", help="proved way to find a lost submit (none)")
+        parser.add_argument("--lookup-tool", default="", help="the read-only tool that the lookup lookup_tool asks")
+        parser.add_argument("--key-window", type=int, default=0, help="seconds that it honours a submission key (0)")
 
     def handle(self, *, slug: str, **options: Any) -> None:
         try:
@@ -56,6 +58,8 @@ class Command(BaseCommand):
         self.stdout.write(f"  declared {declared}")
         for tool in outlook.tools:
             self.stdout.write(f"  {tool.tool} (task {tool.task_support}): {tool.what_happens}")
+        if outlook.lookup_problem:
+            self.stdout.write(f"  look out: {outlook.lookup_problem}")
         if not outlook.tools:
             self.stdout.write("  it describes no tools")
 
@@ -82,5 +86,7 @@ def _profile(slug: str, options: dict[str, Any]) -> NewServer:
         allow_private=options["allow_private"],
         max_qps=options["max_qps"],
         lookup=options["lookup"],
+        lookup_tool=options["lookup_tool"],
+        key_window_s=options["key_window"],
         listens=options["listens"],
     )
