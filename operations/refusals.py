@@ -41,7 +41,8 @@ def pairs() -> tuple[str, ...]:
 
 def install() -> str:
     """Return the SQL that makes every function and trigger, replacing older ones."""
-    return _append_only() + _operation_guard() + _final_has_receipt() + _receipt_is_final() + _shadow_guard()
+    parts = (_append_only, _operation_guard, _final_has_receipt, _receipt_is_final, _shadow_guard, _epoch_guard)
+    return "".join(part() for part in parts)
 
 
 def _append_only() -> str:
@@ -137,7 +138,8 @@ CREATE OR REPLACE TRIGGER shadow_guard BEFORE UPDATE OR DELETE ON shadow
 CREATE OR REPLACE FUNCTION guard_divergence() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'DELETE' OR OLD.closed_at IS NOT NULL OR NEW.closed_at IS NULL
-        OR (NEW.shadow_id, NEW.kind, NEW.told, NEW.seen, NEW.at) <> (OLD.shadow_id, OLD.kind, OLD.told, OLD.seen, OLD.at)
+        OR (NEW.shadow_id, NEW.kind, NEW.told, NEW.seen, NEW.at)
+            <> (OLD.shadow_id, OLD.kind, OLD.told, OLD.seen, OLD.at)
     THEN
         RAISE EXCEPTION 'a divergence is closed once and never rewritten: % refused', TG_OP
             USING ERRCODE = 'check_violation';
@@ -146,3 +148,18 @@ BEGIN
 END $$;
 CREATE OR REPLACE TRIGGER divergence_guard BEFORE UPDATE OR DELETE ON divergence
     FOR EACH ROW EXECUTE FUNCTION guard_divergence();"""
+
+
+def _epoch_guard() -> str:
+    """O3: undoing a rollback is a new release. A lower epoch would let what was fenced finish after all."""
+    return """
+CREATE OR REPLACE FUNCTION guard_epoch() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.epoch < OLD.epoch THEN
+        RAISE EXCEPTION 'an execution epoch never falls: % to %', OLD.epoch, NEW.epoch
+            USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER epoch_guard BEFORE UPDATE OF epoch ON protocol_version
+    FOR EACH ROW EXECUTE FUNCTION guard_epoch();"""

@@ -36,6 +36,11 @@ class Mode(enum.StrEnum):
     RETIRED = "RETIRED"
     """Its last call has ended."""
 
+    @classmethod
+    def known(cls, word: str) -> bool:
+        """True: a word of ours. Newer code may have written another; what it means is not for us to decide (B269)."""
+        return word in cls.__members__
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:

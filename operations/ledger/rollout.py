@@ -191,7 +191,8 @@ def offers_of(version: str) -> list[Offer]:
     """Return the releases of a version, oldest first. Call it with the version's row locked."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT release, mode, share FROM adapter_release WHERE protocol = %s ORDER BY id", [version])
-        return [Offer(release=release, mode=Mode(mode), share=share) for release, mode, share in cursor.fetchall()]
+        found = [row for row in cursor.fetchall() if Mode.known(row[1])]
+    return [Offer(release=release, mode=Mode(mode), share=share) for release, mode, share in found]
 
 
 def decide(client: str, call_node: str, *, version: str, expected_s: int, now: datetime) -> str | Path:

@@ -199,7 +199,8 @@ def _servers() -> dict[str, list[ServerUse]]:
 def _releases() -> dict[str, list[AdapterRelease]]:
     found: dict[str, list[AdapterRelease]] = {}
     for row in AdapterRelease.objects.order_by("id"):
-        found.setdefault(row.protocol_id, []).append(row)
+        if Mode.known(row.mode):
+            found.setdefault(row.protocol_id, []).append(row)
     return found
 
 
