@@ -517,11 +517,9 @@ class WireStream(Protocol):
 
     def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives. Raises MaybeSent when it breaks off or time is up."""
-        ...
 
     def exchange(self) -> Exchange:
         """What was read so far, as evidence."""
-        ...
 
 
 class Wire(Protocol):
@@ -529,11 +527,9 @@ class Wire(Protocol):
 
     async def send(self, request: WireRequest) -> WireResponse:
         """Send and read the whole answer. Raises NotSent, MaybeSent or BrokenPeer (over a cap)."""
-        ...
 
     def stream(self, request: WireRequest) -> AbstractAsyncContextManager[WireStream]:
         """Send and read the answer as it comes. Raises as `send`, on entering."""
-        ...
 
 
 class Adapter(Protocol):
@@ -544,35 +540,27 @@ class Adapter(Protocol):
 
     async def negotiate(self, wire: Wire) -> Negotiation:
         """Read what the server declares and every tool it describes. Starts no work."""
-        ...
 
     async def open(self, wire: Wire) -> Opened:
         """Open a session for one operation. Starts no work; may be repeated."""
-        ...
 
     async def submit(self, wire: Wire, handle: Handle, call: Call) -> Observation:
         """Start the work. NotSent and Refused prove that nothing was created; MaybeSent does not."""
-        ...
 
     async def find(self, wire: Wire, handle: Handle, call: Call, lookup: Lookup) -> Observation:
         """Look a lost submit up. Absent(by_key=True) is the server's word that it has none."""
-        ...
 
     async def look(self, wire: Wire, handle: Handle, *, expect_question: bool) -> Observation:
         """Ask for the task's status. `expect_question`: also collect a question we do not hold yet."""
-        ...
 
     async def answer(self, wire: Wire, handle: Handle, replies: Sequence[Reply]) -> Delivered:
         """Deliver a person's answers, all of one round."""
-        ...
 
     async def cancel(self, wire: Wire, handle: Handle) -> CancelAnswer | CancelRefused:
         """Ask the server to cancel."""
-        ...
 
     async def fetch(self, wire: Wire, handle: Handle, status: ProtocolStatus) -> ToolResult | NotReady:
         """Read the result of a task seen as completed or failed (R1)."""
-        ...
 
 
 class StandingStream(Protocol):
@@ -581,16 +569,13 @@ class StandingStream(Protocol):
     @property
     def last_event_id(self) -> str:
         """Where to resume; empty where the server offers no resumption."""
-        ...
 
     @property
     def retry_s(self) -> float | None:
         """How long the server wants us to stay away before we come back."""
-        ...
 
     def heard(self) -> AsyncIterator[Overheard | Hinted]:
         """Yield each question and each hint as it comes; end with the stream. Raises any AdapterError."""
-        ...
 
 
 @runtime_checkable
@@ -605,7 +590,6 @@ class Listens(Protocol):
         A question that names another task than the handle's is refused, and not yielded (B033).
         Raises any AdapterError on entering: Refused where the server has no such stream.
         """
-        ...
 
 
 @runtime_checkable
@@ -614,4 +598,3 @@ class TakesTools(Protocol):
 
     def read_tools(self, document: bytes) -> Negotiation:
         """Read a tools document that an admin gives. Raises WrongProtocol, with what to change in its words."""
-        ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.utils.translation import gettext_lazy as _
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from django.utils.functional import _StrPromise
 
 CLIENT = "demo"
-PROTOCOL = "2025-11-25"
 
 TEAM = "everybody"
 """The demo's one team: it looks after every server."""
@@ -32,30 +31,36 @@ PEOPLE: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """User name -> first name and role. Two approvers: one answer wins (I3). Two operators: a second person (W)."""
 
-_SERVERS = {
-    "reports": "Reports",
-    "pricing": "Pricing",
-    "analysis": "Log analysis",
-    "exports": "Exports that lose their answer",
-}
+_SERVERS: tuple[tuple[str, str, str, str], ...] = (
+    ("reports", "Reports", "2025-11-25", "mcp"),
+    ("pricing", "Pricing", "2025-11-25", "mcp"),
+    ("analysis", "Log analysis", "2025-11-25", "mcp"),
+    ("exports", "Exports that lose their answer", "2025-11-25", "mcp"),
+    ("imports", "Imports", "2026-07-28", "mcp"),
+    ("archive", "Archive that honours our key", "aip-151", "v1"),
+)
+"""Name, title, protocol version, last part of the URL."""
 
 
 def servers(*, port: int) -> tuple[NewServer, ...]:
     """Return the profiles of the demo's servers, which answer on this port of this machine."""
-    base = f"http://127.0.0.1:{port}"
     return tuple(
         NewServer(
             slug=slug,
             title=title,
-            url=f"{base}/{slug}/mcp",
-            protocol=PROTOCOL,
+            url=f"http://127.0.0.1:{port}/{slug}/{last}",
+            protocol=protocol,
             allow_private=True,
             max_qps=5,
             poll_floor_ms=1000,
             poll_cap_ms=10_000,
+            **_HONOURS_OUR_KEY if slug == "archive" else {},
         )
-        for slug, title in _SERVERS.items()
+        for slug, title, protocol, last in _SERVERS
     )
+
+
+_HONOURS_OUR_KEY: Any = {"lookup": "same_key_replay", "key_window_s": 3600}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +107,22 @@ TRIALS: tuple[Trial, ...] = (
         says=_("This server cannot be asked by our key. So the call is not sent twice: it goes to the desk."),
         arguments='{"table": "orders"}',
         policy=ToolPolicy(effect="EXTERNAL", expected_s=30, budget_s=600),
+    ),
+    Trial(
+        server="imports",
+        tool="customer_import",
+        title=_("An import that asks two things at once"),
+        says=_("A server of the later protocol version: two questions in one round, answered on one page."),
+        arguments='{"file": "fair-2026.csv"}',
+        policy=ToolPolicy(effect="EXTERNAL", expected_s=30, budget_s=3600, answer_within_s=900),
+    ),
+    Trial(
+        server="archive",
+        tool="projects/demo/years:archive",
+        title=_("A lost answer that is found again"),
+        says=_("Every other answer gets lost here too. But this server honours our key: the call is found by itself."),
+        arguments='{"year": 2019}',
+        policy=ToolPolicy(effect="EXTERNAL", expected_s=40, budget_s=900),
     ),
 )
 

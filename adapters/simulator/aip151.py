@@ -137,7 +137,8 @@ class OperationsServer:
             if fault.on != kind or self._struck[number] >= fault.times:
                 continue
             self._passed[number] += 1
-            if self._passed[number] > fault.skip:
+            late = self._passed[number] - fault.skip
+            if late > 0 and (late - 1) % fault.every == 0:
                 self._struck[number] += 1
                 return fault
         return None

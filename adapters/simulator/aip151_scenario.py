@@ -59,6 +59,8 @@ class Fault:
     kind: FaultKind
     skip: int = 0
     times: int = 1
+    every: int = 1
+    """2: strikes the first, the third and so on of those that `skip` did not let pass."""
     seconds: float = 0.0
     code: int = 14
     retry_after: str = ""

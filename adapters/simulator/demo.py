@@ -1,4 +1,4 @@
-"""The tool servers of the demo: four small services that a person understands at once."""
+"""The tool servers of the demo: six small services that a person understands at once, over all three contracts."""
 
 from __future__ import annotations
 
@@ -6,19 +6,39 @@ import random
 from collections.abc import Callable, Mapping
 
 from adapters.contract import Json
+from adapters.simulator import aip151_scenario
+from adapters.simulator.aip151 import OperationsServer
 from adapters.simulator.core import ToolServer
+from adapters.simulator.engine import Engine
+from adapters.simulator.modern import ModernToolServer
 from adapters.simulator.scenario import Fault, FaultKind, Scenario
 from adapters.simulator.scripts import Answer, Ask, Effect, Finish, Running, Tool, Work
 
 
-def servers(*, speed: float, clock: Callable[[], float], chance: random.Random) -> dict[str, ToolServer]:
-    """Build the demo's servers, keyed by the path they answer on."""
-    return {path: ToolServer(scenario, clock=clock, chance=chance) for path, scenario in scenarios(speed=speed).items()}
+def servers(*, speed: float, clock: Callable[[], float], chance: random.Random) -> dict[str, Engine]:
+    """Build the MCP servers, keyed by the path they answer on. `speed` 30 turns a minute's work into two seconds."""
+    found: dict[str, Engine] = {
+        path: ToolServer(scenario, clock=clock, chance=chance) for path, scenario in _scenarios(speed).items()
+    }
+    imports = Scenario(name="imports", tools=(CUSTOMER_IMPORT,), speed=speed, poll_ms=_poll_ms(speed))
+    return found | {"/imports/mcp": ModernToolServer(imports, clock=clock, chance=chance)}
 
 
-def scenarios(*, speed: float) -> dict[str, Scenario]:
-    """Give the demo's scenarios by path. `speed` 30 turns a minute's work into two seconds."""
-    poll_ms = max(100, round(2000 / speed))
+def operations(*, speed: float, clock: Callable[[], float], chance: random.Random) -> dict[str, OperationsServer]:
+    """Build the AIP-151 servers, keyed by the prefix they answer under."""
+    every_other = aip151_scenario.Fault(
+        on="submit", kind=aip151_scenario.FaultKind.ANSWER_LOST, times=1_000_000, every=2
+    )
+    archive = aip151_scenario.Scenario(name="archive", tools=(YEAR_ARCHIVE,), speed=speed, faults=(every_other,))
+    return {"/archive/v1": OperationsServer(archive, clock=clock, chance=chance)}
+
+
+def _poll_ms(speed: float) -> int:
+    return max(100, round(2000 / speed))
+
+
+def _scenarios(speed: float) -> dict[str, Scenario]:
+    poll_ms = _poll_ms(speed)
     lost_answer = Fault(on="tools/call", kind=FaultKind.ANSWER_LOST, times=1_000_000)
     return {
         "/reports/mcp": Scenario(name="reports", tools=(QUARTERLY_REPORT,), speed=speed, poll_ms=poll_ms),
@@ -251,6 +271,93 @@ FLAKY_EXPORT = Tool(
     input_schema={
         "type": "object",
         "properties": {"table": {"type": "string", "title": "Table", "default": "orders"}},
+    },
+)
+
+
+# Imports ------------------------------------------------------------------------------------------
+
+_LIST_FORM: dict[str, Json] = {
+    "type": "object",
+    "properties": {
+        "list": {
+            "type": "string",
+            "title": "List",
+            "oneOf": [
+                {"const": "newsletter", "title": "Newsletter"},
+                {"const": "customers", "title": "Customers"},
+                {"const": "trial", "title": "On trial"},
+            ],
+        }
+    },
+    "required": ["list"],
+}
+
+_DOUBLES_FORM: dict[str, Json] = {
+    "type": "object",
+    "properties": {"update": {"type": "boolean", "title": "Overwrite what is there", "default": False}},
+    "required": ["update"],
+}
+
+
+def _customer_import(arguments: Mapping[str, Json]) -> Running:
+    file = _text(arguments, "file", "fair-2026.csv")
+    yield Work(seconds=6, message=f"Reading {file}")
+    first = yield Ask(
+        message="1,204 customers are new. Which list do they join?",
+        schema=_LIST_FORM,
+        also=(Ask(message="18 customers are known already. Overwrite them?", schema=_DOUBLES_FORM),),
+    )
+    if not _accepted(first) or first is None:
+        return Finish(text="Nobody was imported.", structured={"new": 0, "updated": 0})
+    doubles = first.others[0]
+    updated = 18 if _accepted(doubles) and doubles.content.get("update") is True else 0
+    yield Work(seconds=15, message=f"Writing {1204 + updated} customers")
+    yield Effect(name=f"{1204 + updated} customers written")
+    return Finish(text=f"1204 new, {updated} updated.", structured={"new": 1204, "updated": updated})
+
+
+CUSTOMER_IMPORT = Tool(
+    name="customer_import",
+    title="Customer import",
+    description="Reads a file of customers. Asks two things at once before it writes any.",
+    script=_customer_import,
+    input_schema={
+        "type": "object",
+        "properties": {"file": {"type": "string", "title": "File", "default": "fair-2026.csv"}},
+    },
+    output_schema={
+        "type": "object",
+        "properties": {"new": {"type": "integer", "minimum": 0}, "updated": {"type": "integer", "minimum": 0}},
+        "required": ["new", "updated"],
+    },
+)
+
+
+# Archive ------------------------------------------------------------------------------------------
+
+
+def _year_archive(arguments: Mapping[str, Json]) -> Running:
+    year = arguments.get("year", 2019)
+    for month in range(1, 13):
+        yield Work(seconds=3, message=f"Packing {year}-{month:02}")
+    yield Effect(name=f"{year} archived")
+    return Finish(text="", structured={"archive": f"archives/{year}.tar", "documents": 48_113})
+
+
+YEAR_ARCHIVE = Tool(
+    name="projects/demo/years:archive",
+    title="Archive a year",
+    description="Packs the documents of one year. Every other answer to a call of it is lost on its way.",
+    script=_year_archive,
+    input_schema={
+        "type": "object",
+        "properties": {"year": {"type": "integer", "title": "Year", "minimum": 2000, "maximum": 2025, "default": 2019}},
+    },
+    output_schema={
+        "type": "object",
+        "properties": {"archive": {"type": "string"}, "documents": {"type": "integer", "minimum": 0}},
+        "required": ["archive", "documents"],
     },
 )
 

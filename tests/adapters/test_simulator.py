@@ -420,10 +420,10 @@ class TestDemo:
     def test_every_path_has_its_own_server(self):
         servers = demo.servers(speed=30, clock=lambda: 0.0, chance=random.Random(1))
 
-        assert list(servers) == ["/reports/mcp", "/pricing/mcp", "/analysis/mcp", "/exports/mcp"]
-        assert [server.scenario.tools[0].name for server in servers.values()] == [
-            "quarterly_report",
-            "bulk_price_change",
-            "log_analysis",
-            "flaky_export",
-        ]
+        assert {path: server.scenario.tools[0].name for path, server in servers.items()} == {
+            "/reports/mcp": "quarterly_report",
+            "/pricing/mcp": "bulk_price_change",
+            "/analysis/mcp": "log_analysis",
+            "/exports/mcp": "flaky_export",
+            "/imports/mcp": "customer_import",
+        }

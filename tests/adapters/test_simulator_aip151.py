@@ -238,6 +238,12 @@ class TestErrors:
 
 
 class TestFaults:
+    def test_a_fault_may_strike_every_other_request(self):
+        client = Client(Fault(on="get", kind=FaultKind.ANSWER_LOST, skip=1, times=2, every=2))
+        name = client.begin()
+
+        assert [client.send("GET", name).drop for _ in range(6)] == [False, True, False, True, False, False]
+
     @pytest.mark.parametrize("kind", [FaultKind.ANSWER_LOST, FaultKind.ANSWER_TRUNCATED, FaultKind.REPLACED])
     def test_a_bent_answer_leaves_the_truth(self, kind):
         client = Client(Fault(on="submit", kind=kind))

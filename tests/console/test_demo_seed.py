@@ -2,6 +2,7 @@
 
 import json
 import stat
+from dataclasses import replace
 
 import pytest
 from django.contrib.auth import authenticate
@@ -9,11 +10,32 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
+from adapters.contract import Negotiation, TaskSupport, ToolDescriptor
 from console import demo, tokens
 from console.ground.home import Home
+from console.management.commands import demo_seed
+from operations import ledger, registration
 from operations.queries import servers
+from tests.console import factories as make
 
 pytestmark = pytest.mark.django_db
+
+
+OFFERED = Negotiation(
+    capabilities=make.CAPABILITIES,
+    tools=(
+        ToolDescriptor(
+            name="quarterly_report",
+            title="",
+            description="",
+            task_support=TaskSupport.OPTIONAL,
+            input_schema={},
+            output_schema=None,
+            raw=b"{}",
+            digest="0" * 64,
+        ),
+    ),
+)
 
 
 @pytest.fixture
@@ -76,6 +98,62 @@ def test_the_servers_are_registered_without_being_asked(home):
     assert {server.slug for server in servers.servers()} == {trial.server for trial in demo.TRIALS}
 
 
+def test_all_three_contracts_are_seen(home):
+    call_command("demo_seed")
+
+    assert {server.protocol_version for server in servers.servers()} == {"2025-11-25", "2026-07-28", "aip-151"}
+
+
+def test_what_an_admin_changed_stays_changed(home):
+    """Profile, switches and the policy of a tool: the next start is no decision."""
+    call_command("demo_seed")
+    [reports] = [server for server in demo.servers(port=9) if server.slug == "reports"]
+    registration.register(replace(reports, max_qps=1.5, title="Renamed", poll_floor_ms=4000))
+    ledger.save_negotiation("reports", OFFERED, now=timezone.now())
+    ledger.set_policy("reports", "quarterly_report", ledger.ToolPolicy(effect="NONE", budget_s=77))
+
+    with pytest.raises(CommandError):
+        call_command("demo_seed", negotiate=0.0)
+
+    server = servers.server("reports")
+    assert server is not None
+    assert (server.max_qps, server.title, server.poll_floor_ms) == (1.5, "Renamed", 4000)
+    assert [tool.budget_s for tool in server.tools] == [77]
+
+
+def test_a_tool_that_is_new_gets_the_policy_of_the_demo(home, monkeypatch):
+    def answers(slug):
+        ledger.save_negotiation(slug, OFFERED, now=timezone.now())
+        return True
+
+    monkeypatch.setattr(demo_seed, "_asked", answers)
+
+    call_command("demo_seed", negotiate=0.0)
+
+    server = servers.server("reports")
+    assert server is not None
+    assert [tool.budget_s for tool in server.tools] == [900]
+
+
+@pytest.mark.parametrize(
+    "before, after",
+    [
+        ("http://127.0.0.1:8/reports/mcp", "http://127.0.0.1:9/reports/mcp"),
+        ("https://reports.example.org/mcp", "https://reports.example.org/mcp"),
+    ],
+    ids=["only the port of the demo moved", "an admin pointed it elsewhere"],
+)
+def test_the_demos_own_port_may_move_and_nothing_else(home, before, after):
+    [reports] = [server for server in demo.servers(port=9) if server.slug == "reports"]
+    registration.register(replace(reports, url=before, max_qps=1.5))
+
+    call_command("demo_seed")
+
+    server = servers.server("reports")
+    assert server is not None
+    assert (server.url, server.max_qps) == (after, 1.5)
+
+
 def test_servers_that_stay_silent_are_named(home):
-    with pytest.raises(CommandError, match=r"no answer from: reports, pricing, analysis, exports"):
+    with pytest.raises(CommandError, match=r"no answer from: reports, pricing, analysis, exports, imports, archive"):
         call_command("demo_seed", negotiate=0.0)

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def demo_servers():
     """The demo's servers, as they are once they have been asked."""
-    ledger.register_protocol(demo.PROTOCOL, release="r1")
     for server in demo.servers(port=9):
+        ledger.register_protocol(server.protocol, release="r1")
         ledger.register_server(server)
     for trial in demo.TRIALS:
         tool = ToolDescriptor(

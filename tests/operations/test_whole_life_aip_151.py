@@ -160,3 +160,21 @@ def test_f10_a_busy_server_delays_and_ends_nothing(world):
     here.until(operation, State.ACCEPTED)
 
     assert Receipt.objects.get(operation_id=operation).outcome == "SUCCESS"
+
+
+def test_the_demos_archive_loses_its_answer_and_is_found_by_our_key(worlds):
+    """F1, L4, A5: class A. Nobody is asked, and nothing is archived twice."""
+
+    def serve(_scenario, *, clock, chance):
+        (path, server), *_ = demo.operations(speed=1, clock=clock, chance=chance).items()
+        return server, OperationsApp({path: server}), path
+
+    profile = {"lookup": "same_key_replay", "key_window_s": 3600}
+    here = worlds(Scenario(tools=()), version="aip-151", serve=serve, **profile)
+
+    operation = here.submit(demo.YEAR_ARCHIVE.name, b'{"year": 2019}', key=str(uuid.uuid4()), budget_s=600)
+    here.until(operation, State.SUBMISSION_UNKNOWN)
+    here.until(operation, State.ACCEPTED)
+
+    assert Receipt.objects.get(operation_id=operation).outcome == "SUCCESS"
+    assert [done.name for done in here.server.truth.effects] == ["2019 archived"]

@@ -128,3 +128,17 @@ def test_c5_an_acknowledged_cancel_is_no_evidence(world, style, outcome):
     here.until(operation, State.CANCELLED_ACCEPTED, State.ACCEPTED, within_s=1200)
 
     assert Receipt.objects.get(operation_id=operation).outcome == outcome
+
+
+def test_the_demos_import_asks_two_things_at_once(world):
+    """I4: one round, one page, two answers."""
+    here = world(demo.CUSTOMER_IMPORT)
+
+    operation = here.submit("customer_import")
+    row = here.until(operation, State.INPUT_REQUIRED)
+    here.answer(operation, '{"list": "trial", "update": true}')
+    here.until(operation, State.ACCEPTED)
+
+    assert row.round == 1
+    assert b'"updated": 18' in bytes(Receipt.objects.get(operation_id=operation).result)
+    assert [done.name for done in here.server.truth.effects] == ["1222 customers written"]

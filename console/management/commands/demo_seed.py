@@ -7,6 +7,7 @@ import os
 import secrets
 import time
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth.models import Group, User
@@ -18,7 +19,8 @@ from console.access import Role
 from console.ground.home import Home, write_private
 from console.models import Scope
 from operations import ledger, registration
-from operations.queries import scope
+from operations.ledger import NewServer
+from operations.queries import scope, servers
 
 _WORDS = "amber basil cedar delta ember fjord grove hazel ivory jetty koala linen maple noble ocean pearl".split()  # noqa: SIM905
 
@@ -43,9 +45,27 @@ class Command(BaseCommand):
         _write_team()
         _write_token(home)
         for server in demo.servers(port=settings.DEMO_PORT):
-            registration.register(server, moves=True)
+            _register(server)
         if negotiate is not None and (silent := _negotiate(patience=negotiate)):
             raise CommandError(f"no answer from: {', '.join(silent)}")
+
+
+def _register(server: NewServer) -> None:
+    """Register a server that is missing. Of one that is there an admin decides; only our own port may move."""
+    known = servers.server(server.slug)
+    if known is None:
+        registration.register(server)
+    elif known.url != server.url and _is_ours(known.url, server.url):
+        decided = set(NewServer.__dataclass_fields__) - {"slug", "url", "protocol"}
+        held = {name: getattr(known, name) for name in decided}
+        profile = NewServer(slug=server.slug, url=server.url, protocol=known.protocol_version, **held)
+        registration.register(profile, moves=True)
+
+
+def _is_ours(url: str, ours: str) -> bool:
+    """Whether two addresses differ by nothing but their port."""
+    one, two = urlsplit(url), urlsplit(ours)
+    return (one.scheme, one.hostname, one.path) == (two.scheme, two.hostname, two.path)
 
 
 def _write_people(home: Home) -> None:
@@ -99,16 +119,18 @@ def _write_token(home: Home) -> None:
 
 
 def _negotiate(*, patience: float) -> list[str]:
-    """Ask each server what it offers and set our policy for its tools; return the ones that stayed silent."""
+    """Ask each server what it offers, and set our policy for tools that are new; return the ones that stayed silent."""
     until = time.monotonic() + patience
     left = [server.slug for server in demo.servers(port=settings.DEMO_PORT)]
+    known = {(slug, tool.name) for slug in left for tool in servers.tools_of(slug)}
     while True:
         left = [slug for slug in left if not _asked(slug)]
         if not left or time.monotonic() >= until:
             break
         time.sleep(0.5)
     for trial in demo.TRIALS:
-        ledger.set_policy(trial.server, trial.tool, trial.policy)
+        if (trial.server, trial.tool) not in known:
+            ledger.set_policy(trial.server, trial.tool, trial.policy)
     return left
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import uvicorn
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from adapters.simulator import demo, face
+from adapters.simulator import aip151_face, demo, face
 
 
 class Command(BaseCommand):
-    help = "Run the simulated tool servers of the demo, all in this process. What they really did: GET /truth."
+    help = "Run the simulated tool servers of the demo, all in this process. What they did: /truth, /archive/v1/truth."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -25,12 +25,14 @@ class Command(BaseCommand):
         if speed <= 0:
             raise CommandError("--speed must be above 0")
         # From the system's chance: ids of an earlier run must not come back, they are in the ledger (P8).
-        servers = demo.servers(speed=speed, clock=time.time, chance=random.SystemRandom())
-        for path in servers:
+        chance = random.SystemRandom()
+        mcp = demo.servers(speed=speed, clock=time.time, chance=chance)
+        operations = demo.operations(speed=speed, clock=time.time, chance=chance)
+        for path in (*mcp, *operations):
             self.stdout.write(f"http://{host}:{port}{path}")
         # "critical": a lost answer is made by leaving in the middle, which uvicorn reports as an error.
         uvicorn.run(
-            face.ToolServersApp(servers),
+            aip151_face.OperationsApp(operations, otherwise=face.ToolServersApp(mcp)),
             host=host,
             port=port,
             log_level="critical",
