@@ -44,9 +44,10 @@ _PLACES = (
     ("servers", "srv", _("Servers")),
     ("gates", "gate", _("Gates")),
     ("audit", "eye", _("Audit")),
+    ("teams", "two", _("Teams")),
     ("help", "help", _("Help")),
 )
-_NEEDS = {"audit": Deed.READ_AUDIT}
+_NEEDS = {"audit": Deed.READ_AUDIT, "teams": Deed.MANAGE_PEOPLE}
 """Rooms that not every role may enter; a door that stays shut is not shown."""
 _ROOM_OF = (
     (("approval", "round"), "approvals"),
@@ -56,6 +57,7 @@ _ROOM_OF = (
     (("server", "tool"), "servers"),
     (("gate", "proof"), "gates"),
     (("audit",), "audit"),
+    (("team",), "teams"),
     (("help",), "help"),
     (("home", "try_it"), "home"),
 )

@@ -17,6 +17,7 @@ from console.views import (
     reconcile,
     servers,
     shadows,
+    teams,
 )
 from console.views import help as help_
 
@@ -41,6 +42,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("operations/<uuid:number>/", operations.detail, name="operation"),
     path("operations/<uuid:number>/look/", operations.look_now, name="look_now"),
     path("operations/<uuid:number>/cancel/", operations.cancel, name="cancel"),
+    path("operations/<uuid:number>/result/", operations.result, name="operation_result"),
     path("operations/<uuid:number>/evidence/<int:seq>/", operations.evidence, name="evidence"),
     path("reconcile/", reconcile.listing, name="reconcile"),
     path("reconcile/incidents/<uuid:number>/", incidents.page, name="reconcile_incident"),
@@ -50,6 +52,14 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("reconcile/<uuid:number>/verdict/", reconcile.judge, name="judge"),
     path("reconcile/<uuid:number>/second/", reconcile.second, name="second"),
     path("reconcile/<uuid:number>/effect/", reconcile.settle_effect, name="settle_effect"),
+    path("teams/", teams.listing, name="teams"),
+    path("teams/new/", teams.new, name="team_new"),
+    path("teams/<slug:slug>/", teams.page, name="team"),
+    path("teams/<slug:slug>/edit/", teams.edit, name="team_edit"),
+    path("teams/<slug:slug>/ways/new/", teams.route, name="team_route_new"),
+    path("teams/<slug:slug>/ways/<int:number>/", teams.route, name="team_route"),
+    path("teams/<slug:slug>/ways/<int:number>/test/", teams.test, name="team_route_test"),
+    path("teams/<slug:slug>/ways/<int:number>/drop/", teams.drop, name="team_route_drop"),
     path("audit/", audit.page, name="audit"),
     path("audit/export/", audit.export, name="audit_export"),
     path("help/", help_.page, name="help"),

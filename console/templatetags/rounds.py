@@ -6,6 +6,7 @@
 {{ raw|members }}         the members of an object, as (name, text)
 {{ by|who:actor }}        who did something: "you", a name, or the client
 {{ action|answer_word }}  the button behind one of the three answers
+{{ words|of:key }}        the word that a table has for a key
 {{ what|verb_word }}      a verb of the audit in words
 {{ delivery|reached:1 }}  whether an answer has come as far as step 1 stored, 2 delivered, 3 confirmed (I6)
 """
@@ -13,6 +14,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from django import template
 from django.utils.translation import gettext as _
@@ -68,6 +70,12 @@ def who(by: str, actor: Actor) -> str:
         return _("you")
     kind, _colon, name = by.partition(":")
     return _("the client %(name)s") % {"name": name} if kind == "client" else name or by
+
+
+@register.filter
+def of(words: Mapping[str, str], key: str) -> str:
+    """Look a word up; a key without one stands for itself."""
+    return words.get(key, key)
 
 
 @register.filter

@@ -21,7 +21,7 @@ from operations import ledger
 from operations.queries import operations, servers, trouble
 from operations.queries.operations import Filter
 
-_ROOMS = {"home", "approvals", "operations", "reconcile", "adapters", "servers", "gates", "audit", "help", ""}
+_ROOMS = {"home", "approvals", "operations", "reconcile", "adapters", "servers", "gates", "audit", "teams", "help", ""}
 
 login = auth_views.LoginView.as_view(template_name="login.html", redirect_authenticated_user=True)
 logout = auth_views.LogoutView.as_view()

@@ -56,6 +56,7 @@ from operations.ledger.claims import (
     pause_server,
     paused_until,
     reserve_slot,
+    reserve_slots,
     ticket_of,
     unchanged,
 )
@@ -373,6 +374,7 @@ __all__ = [
     "request_cancel",
     "request_digest",
     "reserve_slot",
+    "reserve_slots",
     "resubmit",
     "result_fetched",
     "result_unusable",
