@@ -22,7 +22,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from django.db import InterfaceError, OperationalError, connection
 
@@ -32,7 +32,7 @@ from adapters.http import Connections
 from operations import ledger
 from operations.driver import Driver
 from operations.ledger import ShadowWork, Unchanged, Work
-from operations.sending import Gate
+from operations.sending import Gate, Together
 from operations.shadowing import Shadowing
 from operations.streams import Streams
 
@@ -95,6 +95,7 @@ class Engine:
         self._thread = threading.Thread(target=self._loop.run_forever, name="drive", daemon=True)
         self._thread.start()
         self._clock = SharedClock()
+        self._slots = Together(partial(self._in, self._threads))
         self._connections = Connections()
         self._streams = Streams(adapter_for=registry.adapter, wire_for=self._wire_for, run=self._run, clock=self._clock)
         self._driver = Driver(
@@ -138,7 +139,7 @@ class Engine:
         for _ in range(DB_THREADS):
             self._threads.submit(_disconnect, self._all_threads)
         self._threads.shutdown()
-        self._turns.submit(connection.close)
+        self._turns.submit(_close)
         self._turns.shutdown()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -214,6 +215,8 @@ class Engine:
         await self._run(ledger.unchanged, still)
 
     async def _run(self, step: Callable[..., T], /, *args: Any, **named: Any) -> T:  # noqa: ANN401
+        if step is ledger.reserve_slot:
+            return cast("T", await self._slots.reserve_slot(*args, **named))
         return await self._in(self._threads, step, *args, **named)
 
     async def _in(self, threads: ThreadPoolExecutor, step: Callable[..., T], /, *args: Any, **named: Any) -> T:  # noqa: ANN401
@@ -237,7 +240,11 @@ def _turn(still: list[Unchanged], hands: ledger.Hands, clock: Callable[[], datet
 def _disconnect(all_threads: threading.Barrier) -> None:
     """Close this thread's own connection, once every thread has come to do the same."""
     all_threads.wait()
-    connection.close()
+    _close()
+
+
+def _close() -> None:
+    connection.close()  # of this thread: to look it up elsewhere would find another's
 
 
 def _with_connection(step: Callable[..., T], /, *args: Any, **named: Any) -> T:  # noqa: ANN401

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from adapters.contract import NotSent, Wire
 from operations import ledger, pacing
@@ -81,3 +81,44 @@ class SendGate:
     async def _is_paused(self) -> bool:
         until = await self._run(ledger.paused_until, self._server)
         return until is not None and until > self._clock()
+
+
+class Together:
+    """Takes send moments in one journey for all who ask in the same moment."""
+
+    def __init__(self, run: StepRunner) -> None:
+        self._run = run
+        self._asked: dict[str, list[_Asked]] = {}
+        self._journeys: set[asyncio.Task[None]] = set()
+
+    async def reserve_slot(self, server: str, *, now: datetime, by: datetime | None = None) -> datetime:
+        """As `ledger.reserve_slot`."""
+        mine = _Asked(now, by, asyncio.get_running_loop().create_future())
+        waiting = self._asked.setdefault(server, [])
+        waiting.append(mine)
+        if len(waiting) == 1:
+            journey = asyncio.create_task(self._go(server))
+            self._journeys.add(journey)
+            journey.add_done_callback(self._journeys.discard)
+        return await mine.slot
+
+    async def _go(self, server: str) -> None:
+        await asyncio.sleep(0)  # whoever asks in this turn of the loop comes along
+        asked = self._asked.pop(server)
+        try:
+            now = max(each.now for each in asked)
+            slots = await self._run(ledger.reserve_slots, server, [each.by for each in asked], now=now)
+        except Exception as error:  # noqa: BLE001 - everybody who asked gets it
+            for each in asked:
+                if not each.slot.done():
+                    each.slot.set_exception(error)
+            return
+        for each, slot in zip(asked, slots, strict=True):
+            if not each.slot.done():
+                each.slot.set_result(slot)
+
+
+class _Asked(NamedTuple):
+    now: datetime
+    by: datetime | None
+    slot: asyncio.Future[datetime]

@@ -375,6 +375,7 @@ __all__ = [
     "request_digest",
     "reserve_slot",
     "reserve_slots",
+    "reserve_slots",
     "resubmit",
     "result_fetched",
     "result_unusable",

@@ -27,7 +27,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 from django.db import connection, transaction
+from psycopg.types.datetime import TimestamptzLoader
 
 from adapters import strictjson
 from adapters.contract import Json
@@ -243,11 +245,19 @@ _LOAD = f"SELECT {SELECTED}, {', '.join(_CALL.values())} {JOINED} WHERE o.id = A
 def _load(server: ServerProfile, leases: Mapping[str, _Lease]) -> list[Work]:
     if not leases:
         return []
-    with connection.cursor() as cursor:
+    with _plain_cursor() as cursor:
         cursor.execute(_LOAD, [list(leases)])
-        rows = ((row_from(found), found[-len(_CALL) :]) for found in cursor.fetchall())
+        rows = ((row_from(found), found[-len(_CALL) :]) for found in cursor)
         works = {row.id: _work(row, server, leases[row.id], call) for row, call in rows}
     return [works[operation] for operation in leases]
+
+
+def _plain_cursor() -> psycopg.ClientCursor[tuple[Any, ...]]:
+    """A cursor without Django's own reading of times, which takes half of the time of a load. They are UTC anyway."""
+    connection.ensure_connection()
+    cursor = psycopg.ClientCursor(connection.connection)
+    cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
+    return cursor
 
 
 def _work(row: Row, server: ServerProfile, lease: _Lease, found: Sequence[Any]) -> Work:
@@ -317,15 +327,27 @@ def reserve_slot(server: str, *, now: datetime, by: datetime | None = None) -> d
     Never a moment inside a pause: a claim made before it must keep it too (P1). A moment that is
     not before `by` is returned, but left to others.
     """
+    return reserve_slots(server, [by], now=now)[0]
+
+
+def reserve_slots(server: str, bys: Sequence[datetime | None], *, now: datetime) -> list[datetime]:
+    """Take a moment for each of several requests, in one journey; each as `reserve_slot` does."""
+    slots: list[datetime] = []
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute(
             "SELECT max_qps, next_slot_at, paused_until FROM server WHERE slug = %s FOR NO KEY UPDATE", [server]
         )
         max_qps, next_slot_at, paused_until = cursor.fetchone()
-        slot: datetime = max(now, next_slot_at or now, paused_until or now)
-        if by is None or slot < by:
-            _reserve(server, slot, pacing.slot_gap(max_qps), 1)
-    return slot
+        first = slot = max(now, next_slot_at or now, paused_until or now)
+        gap, taken = pacing.slot_gap(max_qps), 0
+        for by in bys:
+            slots.append(slot)
+            if by is None or slot < by:
+                taken += 1
+                slot += gap
+        if taken:
+            _reserve(server, first, gap, taken)
+    return slots
 
 
 def _reserve(server: str, first: datetime, gap: timedelta, count: int) -> None:
