@@ -375,7 +375,6 @@ __all__ = [
     "request_digest",
     "reserve_slot",
     "reserve_slots",
-    "reserve_slots",
     "resubmit",
     "result_fetched",
     "result_unusable",
