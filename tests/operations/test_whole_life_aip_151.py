@@ -162,6 +162,17 @@ def test_f10_a_busy_server_delays_and_ends_nothing(world):
     assert Receipt.objects.get(operation_id=operation).outcome == "SUCCESS"
 
 
+def test_b142_an_operation_that_is_never_done_stands_before_a_person_when_its_budget_ends(world):
+    """P5: each look succeeds, and says that the work goes on."""
+    here = world(speed=0.001)
+
+    operation = submitted(here)
+    row = here.until(operation, State.UNKNOWN, within_s=310)
+
+    assert row.reason == Reason.BUDGET_ENDED
+    assert not Receipt.objects.filter(operation_id=operation).exists()
+
+
 def test_the_demos_archive_loses_its_answer_and_is_found_by_our_key(worlds):
     """F1, L4, A5: class A. Nobody is asked, and nothing is archived twice."""
 
