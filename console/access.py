@@ -133,6 +133,8 @@ class PersonRequest(HttpRequest):
     htmx: HtmxDetails
     decides_nothing: bool
     """Set by a view whose post changes nothing: there is nothing to note."""
+    refusal: str
+    """Set by a view that leads somebody away from what was refused: why it was, for the audit."""
 
 
 View = Callable[Concatenate[PersonRequest, P], HttpResponse]

@@ -70,6 +70,11 @@ class Listener:
         self._gathered: dict[str, int] = {}
         self._resync = False
 
+    @property
+    def is_needed(self) -> bool:
+        """True: somebody waits for news, or did a moment ago."""
+        return self._task is not None
+
     @contextlib.asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
         """Keep the connection while the block runs, and for LINGER_S after."""
@@ -170,6 +175,14 @@ _listeners: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Listener] = wea
 def listener() -> Listener:
     """Return the listener of the running loop; it connects when it is first watched."""
     return _listeners.setdefault(asyncio.get_running_loop(), Listener())
+
+
+def state() -> str:
+    """Say how this process listens: `listening`, `connecting`, or `idle` where nobody waits for news."""
+    needed = [one for one in list(_listeners.values()) if one.is_needed]
+    if not needed:
+        return "idle"
+    return "listening" if all(one.ready.is_set() for one in needed) else "connecting"
 
 
 async def wait_for_change(operation: str | None, *, timeout: float) -> bool:  # noqa: ASYNC109 - the caller's deadline

@@ -6,15 +6,20 @@ import logging
 from datetime import datetime, timedelta
 from typing import Any
 
+import redis
+from django.conf import settings
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from console import live
 from operations.queries.servers import oldest_overdue
 
 LOOKS_MAY_BE_LATE = timedelta(seconds=60)
+BROKER_S = 1.0
+"""How long the broker may take to answer: whoever asks this page waits for it."""
 log = logging.getLogger(__name__)
 
 
@@ -28,8 +33,9 @@ def livez(_request: HttpRequest) -> HttpResponse:
 def readyz(_request: HttpRequest) -> HttpResponse:
     """Say whether this process can serve: 200 or 503, with what was found.
 
-    Late looks are told but do not fail it: the pages must stay reachable while workers are down. An answer names no
-    host and no error text: anybody may ask.
+    Late looks, a listener that reconnects and a lost broker are told but do not fail it: the pages must stay reachable
+    while workers are down, they ask again by themselves, and the ledger is the queue. An answer names no host and no
+    error text: anybody may ask.
     """
     try:
         with connection.cursor() as cursor:
@@ -40,12 +46,26 @@ def readyz(_request: HttpRequest) -> HttpResponse:
         log.warning("not ready: the database does not answer", exc_info=True)
         return _told(ready=False, database="does not answer")
     migrations = f"{missing} missing" if missing else "complete"
-    return _told(ready=not missing, database="answers", migrations=migrations, **looks)
+    beside = {"listener": live.state(), "broker": _broker()}
+    return _told(ready=not missing, database="answers", migrations=migrations, **beside, **looks)
 
 
 def _missing_migrations() -> int:
     executor = MigrationExecutor(connection)
     return len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+
+
+def _broker() -> str:
+    url = settings.CELERY_BROKER_URL
+    if not url:
+        return "not configured"
+    try:
+        with redis.Redis.from_url(url, socket_timeout=BROKER_S, socket_connect_timeout=BROKER_S) as broker:
+            broker.ping()
+    except (redis.RedisError, OSError, ValueError):
+        log.warning("the broker does not answer", exc_info=True)
+        return "does not answer"
+    return "answers"
 
 
 def _looks(now: datetime) -> dict[str, Any]:

@@ -55,9 +55,11 @@ def share(request: PersonRequest, version: str) -> HttpResponse:
     given = form.cleaned_data
     try:
         ledger.set_share(version, given["release"], share=given["share"], note=_note(request, given["reason"]))
-    except ledger.Retired:
+    except ledger.Retired as refusal:
+        request.refusal = str(refusal)
         messages.warning(request, _("That release is retired and does not come back. Nothing was changed."))
     except ledger.DivergenceOpen as open_:
+        request.refusal = str(open_)
         said = _("Not raised: %(n)d differences between this release and existing paths are open. Explain them first.")
         messages.error(request, said % {"n": open_.open})
     else:
@@ -92,6 +94,7 @@ def retire(request: PersonRequest, version: str) -> HttpResponse:
     try:
         ledger.retire(version, note=_note(request, form.cleaned_data["reason"]))
     except ledger.NotDrained as open_:
+        request.refusal = str(open_)
         said = _("Not retired: %(n)d operations are still open. Nothing was changed.") % {"n": open_.open}
         messages.warning(request, said)
     else:
@@ -107,6 +110,7 @@ def rollback(request: PersonRequest, version: str) -> HttpResponse:
     if request.method == "GET":
         return _rollback_page(request, found, RollbackForm(version=version, initial={"seen_epoch": found.epoch}))
     if why := advice.needs_role(request.actor, Deed.ROLL_BACK):
+        request.refusal = why
         messages.error(request, why)
         return redirect("adapter_rollback", version)
     form = RollbackForm(request.POST, version=version)

@@ -125,6 +125,7 @@ def seen(request: PersonRequest, slug: str) -> HttpResponse:
     if ledger.contract_seen(slug, note=_note(request, form.cleaned_data["reason"])):
         messages.success(request, _("Kept, with what had changed and your reason."))
     else:
+        request.refusal = "looked at before"
         messages.warning(request, _("Somebody has looked at it before you. Nothing was changed."))
     return redirect("server", slug)
 

@@ -62,6 +62,7 @@ def close(request: PersonRequest, version: str, number: uuid.UUID, divergence: i
     if ledger.close_divergence(divergence, note=note):
         messages.success(request, _("Closed, with your reason. It stays in the record."))
     else:
+        request.refusal = "closed before"
         messages.warning(request, _("Somebody has closed it before you. Nothing was changed."))
     return redirect("shadow", version, number)
 
@@ -73,14 +74,17 @@ def start(request: PersonRequest, version: str) -> HttpResponse:
     found, form = _version(version), TrialForm(request.POST)
     known = {one.release for one in found.releases} | set(registration.releases(version))
     if not form.is_valid() or form.cleaned_data["release"] not in known:
+        request.refusal = "no such release, or no reason"
         messages.error(request, _("Nothing was changed: name the release, and give a reason of at least 8 characters."))
         return redirect("adapter", version)
     note = Note(by=request.actor.by, reason=form.cleaned_data["reason"], now=timezone.now())
     try:
         ledger.put_on_trial(version, form.cleaned_data["release"], note=note)
-    except ledger.Retired:
+    except ledger.Retired as refusal:
+        request.refusal = str(refusal)
         messages.warning(request, _("That release is retired and does not come back. Nothing was changed."))
-    except ledger.TakesCalls:
+    except ledger.TakesCalls as refusal:
+        request.refusal = str(refusal)
         messages.warning(request, _("That release takes calls already; let it drain first. Nothing was changed."))
     else:
         messages.success(request, _("On trial: it watches the calls that existing paths register, and takes none."))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -173,7 +173,7 @@ def answer_of(number: uuid.UUID) -> bytes:
     return bytes(found) if found is not None else b""
 
 
-def _views(rows: Sequence[Shadow]) -> tuple[ShadowView, ...]:
+def _views(rows: Iterable[Shadow]) -> tuple[ShadowView, ...]:
     found = list(rows)
     kinds: dict[uuid.UUID, list[Difference]] = {}
     for shadow_id, kind in Divergence.objects.filter(shadow__in=[row.pk for row in found]).values_list(

@@ -12,6 +12,7 @@ from dataclasses import replace
 import uvicorn
 
 from adapters.simulator import core, face, modern
+from adapters.simulator.engine import Engine
 from adapters.simulator.scenario import CancelStyle, Fault, FaultKind, Scenario
 from adapters.simulator.scripts import Ask, Finish, Tool, Work
 from tests.ports import free_port
@@ -26,7 +27,9 @@ class Fleet:
     def __init__(self):
         self._held = threading.Event()
         self.port = free_port()
-        self.servers = {name: core.ToolServer(one, **self._given()) for name, one in self._scenarios().items()}
+        self.servers: dict[str, Engine] = {
+            name: core.ToolServer(one, **self._given()) for name, one in self._scenarios().items()
+        }
         modern_one = Scenario(name="modern", tools=(self._tool("report", self._reports),), poll_ms=500)
         self.servers["modern"] = modern.ModernToolServer(modern_one, **self._given())
 
@@ -123,8 +126,8 @@ class Fleet:
 
     @staticmethod
     def _at_once(_arguments):
+        yield from ()  # a script is a generator
         return Finish(text="done")
-        yield  # a script is a generator
 
     @staticmethod
     def _reports(arguments):

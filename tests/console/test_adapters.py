@@ -94,6 +94,7 @@ class TestWhoMay:
         answer = roll_back(signed_in("olga", "operator"), follow=True)
 
         assert "Needs the role admin" in text_of(answer)
+        assert AuditEvent.objects.get(what="ADAPTER_ROLLBACK", outcome="REFUSED").by == "person:olga"
 
 
 class TestListing:

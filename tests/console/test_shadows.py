@@ -11,7 +11,7 @@ from console.access import Role
 from operations import ledger
 from operations.comparison import Told
 from operations.machine import Outcome
-from operations.models import AdapterRelease, Divergence
+from operations.models import AdapterRelease, AuditEvent, Divergence
 from tests.console import factories as make
 
 pytestmark = pytest.mark.django_db
@@ -174,6 +174,8 @@ class TestShare:
         answer = give_share(adam, 5)
 
         assert "Not raised: 1 differences" in text_of(answer)
+        refused = AuditEvent.objects.get(what="ADAPTER_SHARE", outcome="REFUSED")
+        assert (refused.by, refused.reason) == ("person:adam", "1 divergences are open")
         assert AdapterRelease.objects.get(release="r2").mode == "SHADOW"
 
     def test_o1_it_rises_when_an_admin_has_explained_it(self, adam):

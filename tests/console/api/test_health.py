@@ -1,13 +1,18 @@
 """GET /livez, GET /readyz"""
 
+import asyncio
+import socket
+import threading
 from datetime import timedelta
 
 import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
+from console import live
 from console.api import health
 from operations import ledger
+from tests.ports import free_port
 
 
 def test_a_live_process_touches_no_database(client):
@@ -15,6 +20,12 @@ def test_a_live_process_touches_no_database(client):
     assert client.get("/livez").json() == {"status": "alive"}
 
 
+@pytest.fixture
+def no_broker(settings):
+    settings.CELERY_BROKER_URL = None
+
+
+@pytest.mark.usefixtures("no_broker")
 @pytest.mark.django_db
 def test_a_ready_process_has_a_database_and_every_migration(client):
     answer = client.get("/readyz")
@@ -24,6 +35,8 @@ def test_a_ready_process_has_a_database_and_every_migration(client):
         "status": "ready",
         "database": "answers",
         "migrations": "complete",
+        "listener": "idle",
+        "broker": "not configured",
         "looks": "on time",
         "oldest_overdue_s": 0.0,
     }
@@ -49,6 +62,49 @@ def test_a_missing_migration_is_not_ready(client, monkeypatch):
     answer = client.get("/readyz")
 
     assert (answer.status_code, answer.json()["migrations"]) == (503, "1 missing")
+
+
+@pytest.mark.django_db
+def test_a_lost_broker_is_told_without_its_address_and_keeps_the_pages_reachable(client, settings):
+    """A message is only a wake-up: the ledger is the queue."""
+    settings.CELERY_BROKER_URL = f"redis://127.0.0.1:{free_port()}/0"
+
+    answer = client.get("/readyz")
+
+    assert (answer.status_code, answer.json()["broker"]) == (200, "does not answer")
+    assert "127.0.0.1" not in answer.content.decode()
+
+
+@pytest.mark.django_db
+def test_a_broker_that_answers_is_told(client, settings):
+    with socket.create_server(("127.0.0.1", 0)) as broker:
+        settings.CELERY_BROKER_URL = f"redis://127.0.0.1:{broker.getsockname()[1]}/0"
+        threading.Thread(target=_answer_as_redis, args=(broker,), daemon=True).start()
+
+        assert client.get("/readyz").json()["broker"] == "answers"
+
+
+def _answer_as_redis(broker):
+    """Say OK to whatever a client introduces itself with, and PONG to a ping."""
+    connection, _ = broker.accept()
+    with connection:
+        while asked := connection.recv(4096):
+            commands = asked.count(b"*")
+            connection.sendall(b"+PONG\r\n" if b"PING" in asked else b"+OK\r\n" * commands)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("ready, said", [(True, "listening"), (False, "connecting")])
+def test_a_listener_that_somebody_needs_is_told(client, monkeypatch, ready, said):
+    loop = asyncio.new_event_loop()
+    one = live.Listener()
+    one._task = object()
+    if ready:
+        one.ready.set()
+    monkeypatch.setattr(live, "_listeners", {loop: one})
+    loop.close()
+
+    assert client.get("/readyz").json()["listener"] == said
 
 
 class TestOverdueLooks:
