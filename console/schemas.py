@@ -15,7 +15,7 @@ from jsonschema import validators
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from console import plaintext
+from console import faultwords, plaintext
 from operations import pattern
 
 MAX_REFERENCES = 500
@@ -126,5 +126,5 @@ def _patterns(schema: object) -> Iterator[str]:
 
 def _sentence(error: jsonschema.ValidationError) -> str:
     where = ".".join(str(step) for step in error.absolute_path)
-    message = plaintext.visible(error.message[:300])
+    message = plaintext.visible(faultwords.in_words(error))
     return f"{plaintext.visible(where)}: {message}" if where else message
