@@ -8,9 +8,10 @@ import pytest
 
 from adapters.simulator import demo
 from adapters.simulator.scenario import Fault, FaultKind, Scenario
+from adapters.simulator.scripts import Ask, Finish, Tool
 from operations import ledger
 from operations.machine import Reason, State
-from operations.models import EffectRecord, Journal, Outbox, Permit, Receipt
+from operations.models import EffectRecord, Journal, Outbox, Permit, Receipt, Round
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -161,6 +162,24 @@ def test_b040_after_a_standstill_looks_come_at_the_limit_and_no_call_starves(wor
     by_call = {call: [started, *(at for at, session in looks if session == call)] for _, call in looks}
     assert len(by_call) == 20
     assert max(later - at for times in by_call.values() for at, later in pairwise(times)) <= 2 * 20 / 5
+
+
+def _asks_at_once(_arguments):
+    answer = yield Ask(message="Sure?", schema={"type": "object", "properties": {}})
+    return Finish(text=f"told to {answer.action}", is_error=answer.action == "error")
+
+
+def test_n2_a_call_that_runs_at_once_and_asks_has_an_end_that_is_known(world):
+    """I3, I5: nobody can be asked in it, and nobody is; its server hears so and does not wait for the deadline."""
+    tool = Tool(name="asks", title="", description="", script=_asks_at_once, input_schema={}, task_support="forbidden")
+    here = world(tool)
+    here.run(here.step(ledger.set_policy, here.slug, "asks", ledger.ToolPolicy(sync_limit_s=20)))
+
+    operation = here.submit("asks")
+    here.until(operation, State.ACCEPTED, within_s=10)
+
+    assert Receipt.objects.get().outcome == "TOOL_ERROR"
+    assert not Round.objects.filter(operation_id=operation).exists()
 
 
 def test_n2_a_tool_without_task_support_is_refused_before_a_byte_of_it_is_sent(world):
