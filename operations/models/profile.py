@@ -77,8 +77,6 @@ class Server(models.Model):
     protocol = models.ForeignKey(ProtocolVersion, on_delete=models.PROTECT, db_column="protocol")
     credential_ref = models.TextField(blank=True, db_default="")
     """Name of the environment variable that holds the Authorization value; never the value."""
-    sealed_credential = models.BinaryField(null=True)
-    """The Authorization value itself, encrypted; the key is not in the database. None: there is none here."""
     allow_private = models.BooleanField(db_default=False)
     max_qps = models.FloatField(db_default=5)
     poll_floor_ms = models.PositiveIntegerField(db_default=1000)
