@@ -109,8 +109,8 @@ def promise_of(forecast: str, *, ack_is_terminal: bool) -> str:
     return str(PROMISES.get(forecast, ""))
 
 
-def still_may(by: str, kind: BatchKind, _server: str) -> bool:
-    """Whether the person of a batch may do this now. Read anew for each row: a role that is taken away is gone."""
+def still_may(by: str, kind: BatchKind, server: str) -> bool:
+    """Whether the person of a batch may do this now. Read anew for each row: what was taken away is gone."""
     user = User.objects.filter(username=by.removeprefix("person:"), is_active=True).first()
     actor = access.actor_of(user) if user else None
-    return actor is not None and actor.may(DEEDS[kind])
+    return actor is not None and actor.may(DEEDS[kind]) and actor.scope.sees(server)

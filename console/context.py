@@ -51,7 +51,7 @@ _NEEDS = {"audit": Deed.READ_AUDIT, "teams": Deed.MANAGE_PEOPLE}
 """Rooms that not every role may enter; a door that stays shut is not shown."""
 _ROOM_OF = (
     (("approval", "round"), "approvals"),
-    (("operation", "cancel", "evidence", "batch"), "operations"),
+    (("operation", "cancel", "evidence", "batch", "list"), "operations"),
     (("reconcile", "claim", "judge", "second", "settle_effect"), "reconcile"),
     (("adapter",), "adapters"),
     (("server", "tool"), "servers"),

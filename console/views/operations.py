@@ -169,7 +169,8 @@ def _tab(op: Dossier, tab: str, request: PersonRequest) -> dict[str, object]:
             before = request.GET.get("before", "")
             return {"evidence": dossier.evidence(number, before=int(before) if before.isdecimal() else None)}
         case "receipt":
-            return {"receipt": dossier.receipt(number)}
+            may_download = request.actor.may(Deed.READ_PAYLOADS)
+            return {"receipt": dossier.receipt(number), "most": dossier.RESULT_SHOWN, "may_download": may_download}
         case "journal":
             return {"journal": dossier.journal(number)[::-1]}
         case "record":
@@ -183,14 +184,41 @@ def _tab(op: Dossier, tab: str, request: PersonRequest) -> dict[str, object]:
 def evidence(request: PersonRequest, number: uuid.UUID, seq: int) -> HttpResponse:
     """Show what was sent and what came back, as text."""
     op = _dossier(number)
-    body = dossier.evidence_body(number, seq=seq)
+    whole = "download" in request.GET
+    body = dossier.evidence_body(number, seq=seq, most=None if whole else SHOWN)
     if body is None:
         raise Http404(_("There is no such evidence."))
-    context = {"op": op, "body": body, "now": timezone.now(), "raw": _text(body.raw), "sent": _text(body.request)}
+    if whole and body.raw is not None:
+        return _download(body.raw, f"evidence-{op.id[:8]}-{seq}.txt")
+    context = {
+        "op": op,
+        "body": body,
+        "now": timezone.now(),
+        "raw": _text(body.raw),
+        "sent": _text(body.request),
+        "cut": body.raw is not None and body.row.size > SHOWN,
+        "most": SHOWN,
+    }
     return render(request, "operation_evidence.html", context)
 
 
-SHOWN = 100_000
+@require_GET
+@allow(Deed.READ_PAYLOADS)
+def result(_request: PersonRequest, number: uuid.UUID) -> HttpResponse:
+    """Give the validated payload, byte for byte, as a file: never as a page of ours."""
+    op = _dossier(number)
+    raw = dossier.result_of(number)
+    if raw is None:
+        raise Http404(_("This operation has no result."))
+    return _download(raw, f"result-{op.id[:8]}.json")
+
+
+def _download(raw: bytes, name: str) -> HttpResponse:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "X-Content-Type-Options": "nosniff"}
+    return HttpResponse(raw, content_type="application/octet-stream", headers=headers)
+
+
+SHOWN = 64 * 1024
 """Bytes of a body that a page shows."""
 
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import connection
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 
 from operations.machine import State
 from operations.models import Batch, BatchKind, BatchRow, BatchStatus, Effect, RowStatus, VerdictProposal
-from operations.queries import PAGE
+from operations.queries import PAGE, scope
+
+_SERVER = "operation__server_id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,7 @@ class BatchCard:
 
 def read(batch: uuid.UUID) -> BatchCard | None:
     """Return a batch with its figures; None when there is none. 3 queries for any number of rows."""
-    row = Batch.objects.filter(id=batch).first()
+    row = _seen(Batch.objects.filter(id=batch)).first()
     if row is None:
         return None
     return BatchCard(
@@ -115,6 +117,13 @@ def read(batch: uuid.UUID) -> BatchCard | None:
         tallies=_tallies(row),
         proposed=_open_proposals(row.id),
     )
+
+
+def _seen(found: QuerySet[Batch]) -> QuerySet[Batch]:
+    """Leave out the batches of which no row belongs to a server that is seen."""
+    if scope.present().servers is None:
+        return found
+    return found.filter(Exists(scope.within(BatchRow.objects.filter(batch=OuterRef("id")), server=_SERVER)))
 
 
 def _tallies(batch: Batch) -> tuple[Tally, ...]:
@@ -160,7 +169,7 @@ class BatchLine:
 
 def find_lines(batch: uuid.UUID, *, after: int = 0, only: str = "", limit: int = PAGE) -> tuple[BatchLine, ...]:
     """Return a page of rows in their order; `only`: those of one status. 1 query."""
-    found = BatchRow.objects.filter(batch=batch, number__gt=after).order_by("number")
+    found = scope.within(BatchRow.objects.filter(batch=batch, number__gt=after), server=_SERVER).order_by("number")
     if only in RowStatus.values:
         found = found.filter(status=only)
     rows = found.select_related("operation__descriptor", "operation__tool", "operation__receipt").only(
@@ -216,7 +225,7 @@ def find_recent(*, incident: uuid.UUID | None = None, limit: int = 10) -> tuple[
     found = Batch.objects.exclude(status=BatchStatus.DRAFT).order_by("-made_at", "-id")
     if incident is not None:
         found = found.filter(incident=incident)
-    return _titles(list(found[:limit]))
+    return _titles(list(_seen(found)[:limit]))
 
 
 def find_proposing(*, limit: int = PAGE) -> tuple[BatchTitle, ...]:
@@ -224,7 +233,7 @@ def find_proposing(*, limit: int = PAGE) -> tuple[BatchTitle, ...]:
     rows = BatchRow.objects.filter(batch=OuterRef("id"), proposal__isnull=False)
     still_open = VerdictProposal.objects.filter(confirmed__isnull=True, id=OuterRef("proposal"))
     found = Batch.objects.filter(Exists(rows.filter(Exists(still_open))), kind=BatchKind.VERDICT).order_by("made_at")
-    return _titles(list(found[:limit]))
+    return _titles(list(_seen(found)[:limit]))
 
 
 def _titles(found: Sequence[Batch]) -> tuple[BatchTitle, ...]:

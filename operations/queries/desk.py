@@ -21,6 +21,7 @@ from operations.models import (
     VerdictProposal,
 )
 from operations.queries import CAP, PAGE, Cursor
+from operations.queries.scope import within
 
 BEFORE_A_PERSON = (State.SUBMISSION_UNKNOWN, State.NOT_FOUND_SAFE, State.UNKNOWN)
 # Sorted, as in the index that holds them: the planner compares word by word.
@@ -40,10 +41,11 @@ class Waiting:
 
 def count_waiting() -> Waiting:
     """Count open rounds and items of the desk. Two queries."""
-    rounds = Round.objects.filter(status=RoundStatus.OPEN)[:CAP].count()
-    outcomes = Operation.objects.filter(state__in=BEFORE_A_PERSON).order_by().values("id")[:CAP]
-    cancels = Operation.objects.filter(_UNCONFIRMED).order_by().values("id")[:CAP]
-    effects = EffectRecord.objects.filter(status__in=OPEN_EFFECTS).order_by().values("operation_id")[:CAP]
+    rounds = within(Round.objects.filter(status=RoundStatus.OPEN), server="operation__server_id")[:CAP].count()
+    outcomes = within(Operation.objects.filter(state__in=BEFORE_A_PERSON)).order_by().values("id")[:CAP]
+    cancels = within(Operation.objects.filter(_UNCONFIRMED)).order_by().values("id")[:CAP]
+    open_ones = EffectRecord.objects.filter(status__in=OPEN_EFFECTS)
+    effects = within(open_ones, server="operation__server_id").order_by().values("operation_id")[:CAP]
     return Waiting(rounds=rounds, desk=outcomes.union(cancels, effects)[:CAP].count())
 
 
@@ -106,8 +108,6 @@ class Wanted:
     """Only the items of this incident."""
     single: bool = False
     """Without what an incident stands for."""
-    servers: tuple[str, ...] | None = None
-    """The servers that the person looks after; None: all of them."""
 
 
 def find_items(wanted: Wanted, *, after: Cursor | None = None, limit: int = PAGE) -> Desk:
@@ -149,22 +149,19 @@ def _wanted(found: QuerySet[Operation], wanted: Wanted) -> QuerySet[Operation]:
         found = found.filter(deskclaim__by=wanted.mine)
     if wanted.proposed:
         found = found.filter(Exists(_PROPOSALS.filter(operation=OuterRef("id"))))
-    if wanted.servers is not None:
-        found = found.filter(server__in=wanted.servers)
     held = IncidentItem.objects.filter(operation=OuterRef("id"), left_at__isnull=True)
     if wanted.incident is not None:
         found = found.filter(Exists(held.filter(incident=wanted.incident)))
     elif wanted.single:
         found = found.filter(~Exists(held))
-    return found
+    return within(found)
 
 
 def _effect_keys(wanted: Wanted, after: Cursor | None, limit: int) -> list[tuple[datetime, uuid.UUID, Kind]]:
     found = EffectRecord.objects.filter(status__in=OPEN_EFFECTS).order_by("opened_at", "operation_id")
     if wanted.mine:
         found = found.filter(operation__deskclaim__by=wanted.mine)
-    if wanted.servers is not None:
-        found = found.filter(operation__server__in=wanted.servers)
+    found = within(found, server="operation__server_id")
     if after is not None:
         found = found.filter(
             Q(opened_at__gt=after.at) | Q(opened_at=after.at, operation_id__gt=after.id), opened_at__gte=after.at

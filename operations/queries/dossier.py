@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.db.models import BinaryField, F, Func, IntegerField, Value
+
 from operations.machine import FINAL, FINISHED, Outcome, State
 from operations.models import (
     Answer,
@@ -26,7 +28,29 @@ from operations.models import (
     VerdictProposal,
 )
 from operations.queries import PAGE, Asked, asked, is_parked
+from operations.queries.scope import within
 from operations.verdicts import Verdict
+
+
+class Left(Func):
+    """The first bytes of a column, cut off by the database: a page must not read what it does not show."""
+
+    function = "substring"
+    template = "%(function)s(%(expressions)s)"
+    arg_joiner = " FROM 1 FOR "
+    output_field = BinaryField()
+
+    def __init__(self, column: str, most: int) -> None:
+        """Take the name of a bytes column and how many of its bytes."""
+        super().__init__(column, Value(most))
+
+
+class OctetLength(Func):
+    """How many bytes a column holds, without reading them."""
+
+    function = "octet_length"
+    output_field = IntegerField()
+
 
 HISTORY = 200
 """A picture of more events than this shows nothing."""
@@ -145,7 +169,8 @@ class Dossier:
 def read(operation: uuid.UUID) -> Dossier | None:
     """Return the record of an operation; None when there is none. 1 query."""
     row = (
-        Operation.objects.select_related("tool", "descriptor", "server", "protocol", "due", "receipt")
+        within(Operation.objects.all())
+        .select_related("tool", "descriptor", "server", "protocol", "due", "receipt")
         .defer("descriptor__raw", "descriptor__input_schema", "descriptor__output_schema", "receipt__result")
         .filter(id=operation)
         .first()
@@ -327,12 +352,13 @@ class EvidenceBody:
     """None: the bytes were purged by policy; the digest stays (L7)."""
 
 
-def evidence_body(operation: uuid.UUID, *, seq: int) -> EvidenceBody | None:
-    """Return one piece of evidence with its bytes; None when there is none. 2 queries."""
+def evidence_body(operation: uuid.UUID, *, seq: int, most: int | None = None) -> EvidenceBody | None:
+    """Return one piece of evidence with its first `most` bytes; None when there is none. 2 queries."""
     row = Evidence.objects.filter(operation=operation, seq=seq).first()
     if row is None:
         return None
-    payload = EvidencePayload.objects.filter(evidence=row.pk).values_list("raw", flat=True).first()
+    raw = F("raw") if most is None else Left("raw", most)
+    payload = EvidencePayload.objects.filter(evidence=row.pk).values_list(raw, flat=True).first()
     return EvidenceBody(
         row=_evidence_row(row), request=bytes(row.request), raw=None if payload is None else bytes(payload)
     )
@@ -436,17 +462,18 @@ class ReceiptCard:
     acknowledged_at: datetime | None
 
 
-RESULT_SHOWN = 20_000
-"""Characters of a result that a page shows; the API gives all of it."""
+RESULT_SHOWN = 64 * 1024
+"""Bytes of a result that a page shows; the rest is neither read nor sent. A download gives all of it."""
 
 
 def receipt(operation: uuid.UUID) -> ReceiptCard | None:
     """Return the receipt of an operation with its delivery; None while it has none. 1 query."""
-    row = Receipt.objects.select_related("outbox").filter(operation=operation).first()
+    found = Receipt.objects.select_related("outbox").filter(operation=operation).defer("result")
+    row = found.annotate(shown=Left("result", RESULT_SHOWN), size=OctetLength("result")).first()
     if row is None:
         return None
     outbox: Outbox | None = getattr(row, "outbox", None)
-    result = None if row.result is None else bytes(row.result)
+    result = None if row.shown is None else bytes(row.shown)
     return ReceiptCard(
         id=str(row.id),
         at=row.at,
@@ -462,8 +489,8 @@ def receipt(operation: uuid.UUID) -> ReceiptCard | None:
         cancel_generation=row.cancel_generation,
         terminal_status=row.terminal_status,
         result_digest=row.result_digest,
-        result=None if result is None else result.decode(errors="replace")[:RESULT_SHOWN],
-        result_size=len(result or b""),
+        result=None if result is None else result.decode(errors="replace"),
+        result_size=row.size or 0,
         decided_by=row.decided_by,
         delivery_seq=outbox.seq if outbox else None,
         ready_at=outbox.ready_at if outbox else None,
@@ -471,6 +498,12 @@ def receipt(operation: uuid.UUID) -> ReceiptCard | None:
         deliveries=outbox.deliveries if outbox else 0,
         acknowledged_at=outbox.acknowledged_at if outbox else None,
     )
+
+
+def result_of(operation: uuid.UUID) -> bytes | None:
+    """Return the validated payload, byte for byte; None where there is none. 1 query."""
+    found = Receipt.objects.filter(operation=operation).values_list("result", flat=True).first()
+    return None if found is None else bytes(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,8 @@ from django.db import connection
 
 from operations.machine import State
 from operations.models import Incident, Journal
-from operations.queries import CAP, PAGE
+from operations.queries import PAGE
+from operations.queries.scope import clause, within
 
 ON_DESK = ["SUBMISSION_UNKNOWN", "NOT_FOUND_SAFE", "UNKNOWN"]
 
@@ -52,23 +53,25 @@ _CARDS = """
 """
 
 
-def find_open(*, servers: Sequence[str] | None = None, limit: int = PAGE) -> tuple[IncidentCard, ...]:
+def find_open(*, limit: int = PAGE) -> tuple[IncidentCard, ...]:
     """Return the incidents with items that still stand on the desk, oldest first. 1 query."""
-    where = "WHERE n.closed_at IS NULL" + ("" if servers is None else " AND n.server_id = ANY(%s)")
-    params: list[Any] = [] if servers is None else [list(servers)]
-    return _cards(f"{_CARDS} {where} ORDER BY n.opened_at, n.id LIMIT %s", [*params, limit])
+    here, seen = clause("n.server_id")
+    return _cards(f"{_CARDS} WHERE n.closed_at IS NULL AND {here} ORDER BY n.opened_at, n.id LIMIT %s", [*seen, limit])
 
 
-def find_closed(*, servers: Sequence[str] | None = None, limit: int = 10) -> tuple[IncidentCard, ...]:
+def find_closed(*, limit: int = 10) -> tuple[IncidentCard, ...]:
     """Return the incidents that are over, newest first. 1 query."""
-    where = "WHERE n.closed_at IS NOT NULL" + ("" if servers is None else " AND n.server_id = ANY(%s)")
-    params: list[Any] = [] if servers is None else [list(servers)]
-    return _cards(f"{_CARDS} {where} ORDER BY n.opened_at DESC, n.id DESC LIMIT %s", [*params, limit])
+    here, seen = clause("n.server_id")
+    return _cards(
+        f"{_CARDS} WHERE n.closed_at IS NOT NULL AND {here} ORDER BY n.opened_at DESC, n.id DESC LIMIT %s",
+        [*seen, limit],
+    )
 
 
 def read(incident: uuid.UUID) -> IncidentCard | None:
     """Return one incident; None when there is none. 1 query."""
-    found = _cards(f"{_CARDS} WHERE n.id = %s", [incident])
+    here, seen = clause("n.server_id")
+    found = _cards(f"{_CARDS} WHERE n.id = %s AND {here}", [incident, *seen])
     return found[0] if found else None
 
 
@@ -135,12 +138,13 @@ class Left:
         return not self.actor.startswith("person:")
 
 
-def find_left(*, servers: Sequence[str] | None = None, limit: int = PAGE) -> tuple[Left, ...]:
+def find_left(*, limit: int = PAGE) -> tuple[Left, ...]:
     """Return what has left the desk lately, newest first. 1 query over one small index."""
     rows = Journal.objects.filter(kind="STEP", source__in=ON_DESK).exclude(target__in=ON_DESK)
-    if servers is not None:
-        rows = rows.filter(operation__server__in=list(servers))
-    found = rows.select_related("operation__descriptor", "operation__tool", "operation__receipt").order_by("-at", "-id")
+    found = within(rows, server="operation__server_id").select_related(
+        "operation__descriptor", "operation__tool", "operation__receipt"
+    )
+    found = found.order_by("-at", "-id")
     return tuple(_left(row) for row in found.defer("operation__arguments", "operation__receipt__result")[:limit])
 
 
@@ -166,8 +170,3 @@ def _left(row: Journal) -> Left:
         outcome=receipt.outcome if receipt else "",
         actor=row.actor,
     )
-
-
-def count_open() -> int:
-    """Count the open incidents, capped. 1 query over one small index."""
-    return Incident.objects.filter(closed_at__isnull=True)[:CAP].count()

@@ -18,10 +18,12 @@ from django.db.models import Q, QuerySet
 
 from operations.machine import FINAL, Outcome, State
 from operations.models import Operation, ProtocolVersion, Round, Server, Tool
-from operations.queries import CAP, PAGE, Asked, Cursor, asked, is_parked
+from operations.queries import CAP, PAGE, Asked, Cursor, asked, is_parked, scope
 
 OPEN = tuple(state for state in State if state not in FINAL)
 ATTENTION = (State.INPUT_REQUIRED, State.SUBMISSION_UNKNOWN, State.NOT_FOUND_SAFE, State.UNKNOWN)
+MOST_SLICES = 130
+"""More than this many slices cost more to plan than they save."""
 _HEX = re.compile(r"^[0-9a-f]{6,32}$")
 
 
@@ -39,14 +41,12 @@ class Filter:
     since: datetime | None = None
     until: datetime | None = None
     oldest_first: bool = False
-    servers: tuple[str, ...] | None = None
-    """The servers that the person looks after; None: all of them."""
 
     @property
     def is_plain(self) -> bool:
         """True: nothing but the states narrows the list."""
         named = (self.server, self.tool, self.protocol, self.client, self.call_node, self.principal)
-        return not (any(named) or self.since or self.until or self.servers is not None)
+        return not (any(named) or self.since or self.until)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,15 +116,18 @@ def count(narrow: Filter) -> int:
 
 def _first(narrow: Filter, after: Cursor | None, limit: int) -> Sequence[tuple[datetime, uuid.UUID]]:
     """Return (created_at, id) of the first rows that fit. See Note [One slice a state]."""
-    base = _behind(_narrowed(narrow), after, oldest_first=narrow.oldest_first)
     order = ("created_at", "id") if narrow.oldest_first else ("-created_at", "-id")
-    base = base.order_by(*order)
-    states = narrow.states if narrow.states or narrow.is_plain else tuple(State)
+    base = _behind(_narrowed(narrow), after, oldest_first=narrow.oldest_first).order_by(*order)
+    seen = scope.present().servers
+    states = narrow.states if narrow.states or (narrow.is_plain and seen is None) else tuple(State)
     if not states:
         return list(base.values_list("created_at", "id")[:limit])
-    slices = [base.filter(state=state).values_list("created_at", "id")[:limit] for state in states]
-    if len(slices) == 1:
-        return list(slices[0])
+    bases = [base.filter(state=state) for state in states]
+    if seen is not None and not narrow.server and len(seen) * len(states) <= MOST_SLICES:
+        bases = [part.filter(server=server) for part in bases for server in sorted(seen)]
+    slices = [part.values_list("created_at", "id")[:limit] for part in bases]
+    if len(slices) < 2:  # noqa: PLR2004 - nothing to merge
+        return list(slices[0]) if slices else []
     merged = slices[0].union(*slices[1:], all=True).order_by(*order)
     return list(merged[:limit])
 
@@ -154,16 +157,14 @@ def _narrowed(narrow: Filter) -> QuerySet[Operation]:
         # By the tools' numbers: a join would hide from the planner that they come in the order of their index.
         named = Tool.objects.filter(name=narrow.tool).values_list("id", flat=True)
         found = found.filter(tool__in=list(named[:PAGE]))
-    if narrow.servers is not None:
-        found = found.filter(server__in=narrow.servers)
-    return found
+    return scope.within(found)
 
 
 def _rows(ids: Sequence[uuid.UUID]) -> tuple[Row, ...]:
     if not ids:
         return ()
     found = (
-        Operation.objects.filter(id__in=ids)
+        scope.within(Operation.objects.filter(id__in=ids))
         .select_related("tool", "descriptor", "server", "receipt", "due")
         .defer(
             "arguments", "descriptor__raw", "descriptor__input_schema", "descriptor__output_schema", "receipt__result"
@@ -191,7 +192,7 @@ def newest_of(page: Page) -> Cursor | None:
 def count_since(since: Cursor) -> int:
     """Count what has come in since, up to a page. 1 query."""
     newer = Q(created_at__gt=since.at) | Q(created_at=since.at, id__gt=since.id)
-    return Operation.objects.filter(newer, created_at__gte=since.at).order_by()[:PAGE].count()
+    return scope.within(Operation.objects.filter(newer, created_at__gte=since.at)).order_by()[:PAGE].count()
 
 
 def _row(row: Operation, opened: tuple[datetime, ...]) -> Row:
@@ -232,12 +233,13 @@ def _row(row: Operation, opened: tuple[datetime, ...]) -> Row:
 
 def count_states() -> Mapping[State, int]:
     """Count the operations in each state, each count capped. 1 query over one index."""
+    here, seen = scope.clause("o.server_id")
     with connection.cursor() as cursor:
         cursor.execute(
-            """SELECT s.state, (SELECT count(*) FROM (
-                SELECT 1 FROM operation o WHERE o.state = s.state LIMIT %s) AS found)
+            f"""SELECT s.state, (SELECT count(*) FROM (
+                SELECT 1 FROM operation o WHERE o.state = s.state AND {here} LIMIT %s) AS found)
             FROM unnest(%s::text[]) AS s(state)""",
-            [CAP, [state.value for state in State]],
+            [*seen, CAP, [state.value for state in State]],
         )
         return {State(state): count for state, count in cursor.fetchall()}
 
@@ -253,8 +255,8 @@ class Choices:
 
 def choices() -> Choices:
     """Return the names that a list can be narrowed to. 3 queries."""
-    servers = Server.objects.order_by("slug").values_list("slug", flat=True)
-    tools = Tool.objects.order_by("name").values_list("name", flat=True).distinct()
+    servers = scope.within(Server.objects.all(), server="slug").order_by("slug").values_list("slug", flat=True)
+    tools = scope.within(Tool.objects.all()).order_by("name").values_list("name", flat=True).distinct()
     protocols = ProtocolVersion.objects.order_by("version").values_list("version", flat=True)
     return Choices(servers=tuple(servers), tools=tuple(tools), protocols=tuple(protocols))
 
@@ -271,7 +273,7 @@ _BY_DIGITS = """
 """
 
 
-def find_by_any_id(text: str, *, servers: Sequence[str] | None = None) -> tuple[Row, ...]:
+def find_by_any_id(text: str) -> tuple[Row, ...]:
     """Return the operations with this id of any kind, newest first, at most a page. 3 queries.
 
     Any id: of the operation (its first six or more digits will do), its task, its call node, its key, its receipt (A4).
@@ -286,7 +288,7 @@ def find_by_any_id(text: str, *, servers: Sequence[str] | None = None) -> tuple[
     with connection.cursor() as cursor:
         cursor.execute(f"{sql} ORDER BY 2 DESC, 1 DESC LIMIT {PAGE}", params)
         ids = [row[0] for row in cursor.fetchall()]
-    return tuple(row for row in _rows(ids) if servers is None or row.server in servers)
+    return _rows(ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,7 +309,7 @@ class Odds:
 
 
 def cancel_odds(tool: str, *, server: str, now: datetime, days: int = 30) -> Odds:
-    """Measure how the cancels of one tool went in the last days. 1 query."""
+    """Measure how the newest cancels of one tool went, at most 1 000 and none older than `days`. 1 query."""
     with connection.cursor() as cursor:
         cursor.execute(
             """SELECT
@@ -319,9 +321,13 @@ def cancel_odds(tool: str, *, server: str, now: datetime, days: int = 30) -> Odd
                 percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM r.at - o.cancel_requested_at))
                     FILTER (WHERE r.outcome = %(cancelled)s),
                 max(extract(epoch FROM r.at - o.cancel_requested_at)) FILTER (WHERE r.outcome = %(cancelled)s)
-            FROM operation o JOIN tool t ON t.id = o.tool_id LEFT JOIN receipt r ON r.operation_id = o.id
-            WHERE t.server_id = %(server)s AND t.name = %(tool)s AND o.cancel_requested_at >= %(since)s""",
+            FROM (SELECT o.id, o.state, o.cancel_requested_at FROM operation o
+                WHERE o.tool_id = (SELECT id FROM tool WHERE server_id = %(server)s AND name = %(tool)s)
+                    AND o.cancel_requested_at >= %(since)s
+                ORDER BY o.cancel_requested_at DESC LIMIT %(most)s) o
+            LEFT JOIN receipt r ON r.operation_id = o.id""",
             {
+                "most": CAP,
                 "cancelled": Outcome.CANCELLED,
                 "success": Outcome.SUCCESS,
                 "tool_error": Outcome.TOOL_ERROR,

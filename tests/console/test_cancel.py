@@ -211,6 +211,19 @@ def test_the_odds_are_counted_from_what_happened(olga):
     assert "1 more is not settled yet." in after
 
 
+def test_the_odds_change_with_one_more_that_ended_cancelled(olga):
+    asked = make.working()
+    page = reverse("cancel", args=[asked])
+    make.cancel(make.working())
+    before = words(olga.get(page))
+
+    make.cancel(make.working())
+    after = words(olga.get(page))
+
+    assert "1 cancelled, 0 finished first, 0 went to a person" in before
+    assert "2 cancelled, 0 finished first, 0 went to a person" in after
+
+
 def test_a_cancel_that_came_too_late_is_shown_as_a_race_with_both_times(olga):
     operation = make.working()
     press(olga, operation)

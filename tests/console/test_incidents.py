@@ -11,7 +11,7 @@ from django.utils import timezone
 from console.bulk import still_may
 from operations import ledger
 from operations.machine import Event, Outcome, Reason, State
-from operations.models import Receipt
+from operations.models import Receipt, TeamMember
 from operations.queries import dossier, incidents
 from tests.console import factories as make
 
@@ -214,3 +214,51 @@ class TestAct:
 
 def test_one_that_does_not_exist_is_not_found(olga):
     assert olga.get(reverse("reconcile_incident", args=[uuid.uuid4()])).status_code == 404
+
+
+class TestScope:
+    """B242: whoever does not look after a server sees nothing of it, and does nothing to it."""
+
+    @pytest.fixture
+    def oscar(self, outage):
+        """An operator who looks after another server."""
+        make.server("other", tools=("count_stock",))
+        client = Client()
+        client.force_login(make.person("oscar", "operator", team=""))
+        make.join("oscar", "stockkeepers", servers=["other"])
+        return client
+
+    def test_b242_an_incident_of_a_foreign_server_is_not_there(self, oscar, outage):
+        where = address()
+
+        assert oscar.get(where).status_code == 404
+        assert oscar.post(f"{where}do/", {"do": "look"}).status_code == 404
+        assert "Incident at" not in words(oscar.get(reverse("reconcile")))
+        assert reverse("operation", args=[outage[0]]) not in words(oscar.get(reverse("reconcile") + "?tab=left"))
+
+    def test_b242_a_batch_of_foreign_operations_is_not_there(self, olga, oscar, outage):
+        preview = act(olga, "verdict", verdict="GAVE_UP").url
+
+        assert oscar.get(preview).status_code == 404
+        for verb in ("start/", "stop/", "second/"):
+            assert oscar.post(preview + verb, VERDICT | {"do": "confirm"}).status_code == 404
+        assert dossier.proposal(uuid.UUID(outage[0])) is None
+
+    def test_b242_a_bulk_cancel_holds_only_what_one_sees(self, oscar, outage):
+        mine = make.working(server="other", tool="count_stock")
+        make.working()
+
+        preview = oscar.post(reverse("operation_cancel_many"), {"query": "view=open"}).url
+
+        page = words(oscar.get(preview))
+        assert "Request cancel of 1 operation<" in page
+        assert reverse("operation", args=[mine]) in page
+
+    def test_b242_a_batch_ends_where_its_persons_servers_end(self, olga, outage):
+        preview = act(olga, "verdict", verdict="GAVE_UP").url
+        olga.post(f"{preview}start/", VERDICT)
+        TeamMember.objects.filter(person="person:olga").delete()
+
+        run()
+
+        assert dossier.proposal(uuid.UUID(outage[0])) is None

@@ -17,7 +17,7 @@ from tests.console import factories as make
 from tests.console.test_operations import fresh, listed
 
 pytestmark = pytest.mark.django_db
-KEEP = reverse("operation_list_keep")
+KEEP = reverse("list_keep")
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def keep(client, name="Mine", query="state=WORKING", **fields):
 
 
 def change(client, number, do):
-    return client.post(reverse("operation_list_change", args=[number]), {"do": do}, follow=True)
+    return client.post(reverse("list_change", args=[number]), {"do": do}, follow=True)
 
 
 class TestFilters:

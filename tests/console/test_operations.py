@@ -486,6 +486,49 @@ class TestEvidence:
         assert olga.get(reverse("evidence", args=[seen, 99])).status_code == 404
 
 
+class TestLarge:
+    """B244: what is large is previewed and downloaded, never drawn as a whole."""
+
+    LARGE = b'{"content": [], "structuredContent": {"rows": "' + b"x" * 3_900_000 + b'"}}'
+
+    @pytest.fixture
+    def accepted(self, olga):
+        """an accepted operation with a result of 4 MB."""
+        return make.accepted(self.LARGE)
+
+    def test_b244_the_page_shows_64_kb_of_it_and_the_rest_is_a_download(self, olga, accepted):
+        page = olga.get(reverse("operation", args=[accepted]) + "?tab=receipt")
+
+        assert len(page.content) < 250_000
+        assert "are shown." in page.content.decode()
+        whole = olga.get(reverse("operation_result", args=[accepted]))
+        assert whole.content == self.LARGE
+        assert whole["Content-Disposition"].startswith("attachment")
+
+    def test_b244_the_page_reads_no_more_than_it_shows(self, olga, accepted):
+        with CaptureQueriesContext(connection):
+            card = dossier.receipt(uuid.UUID(accepted))
+
+        assert (len(card.result), card.result_size) == (dossier.RESULT_SHOWN, len(self.LARGE))
+
+    def test_b244_a_large_body_is_cut_too_and_downloaded_whole(self, olga):
+        operation = make.working()
+        see(operation, self.LARGE)
+        address = reverse("evidence", args=[operation, 1])
+
+        assert len(olga.get(address).content) < 250_000
+        assert olga.get(address + "?download").content == self.LARGE
+
+    @pytest.mark.parametrize("role", ["viewer", "approver"])
+    def test_payloads_are_for_operators_and_admins(self, accepted, role):
+        answer = signed_in("somebody", role).get(reverse("operation_result", args=[accepted]))
+
+        assert answer.status_code == 403
+
+    def test_without_a_result_there_is_nothing_to_download(self, olga):
+        assert olga.get(reverse("operation_result", args=[make.working()])).status_code == 404
+
+
 class TestLookNow:
     def test_it_brings_the_next_look_to_now(self, olga):
         operation = make.working()
