@@ -143,6 +143,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "console.context.shell",
             ],
+            "builtins": ["console.templatetags.sentences"],
         },
     },
 ]

@@ -5,6 +5,7 @@ import inspect
 
 import polib
 import pytest
+from django.template import Context, Template
 from django.test import Client
 from django.urls import reverse
 from django.utils import translation
@@ -197,3 +198,15 @@ class TestSentences:
         with translation.override(CHINESE):
             assert sentences.in_words("no answer in time") == "没有按时应答"
             assert sentences.in_words("Approvals") == "Approvals"
+
+
+class TestMarks:
+    SOURCE = (
+        '{% for n in members %}{{ n }}{% if not forloop.last %}{% punct "and" %}{% endif %}{% endfor %}{% punct "." %}'
+    )
+
+    @pytest.mark.usefixtures("compiled")
+    @pytest.mark.parametrize("language, said", [("en", "a, b."), (CHINESE, "a、b。")])
+    def test_a_list_and_its_end_are_marked_as_the_language_does(self, language, said):
+        with translation.override(language):
+            assert Template(self.SOURCE).render(Context({"all": ["a", "b"]})) == said
