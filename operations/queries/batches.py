@@ -165,6 +165,8 @@ class BatchLine:
     status: str
     came: str
     why: str
+    has_moved: bool
+    """What was shown of it is no longer true."""
 
 
 def find_lines(batch: uuid.UUID, *, after: int = 0, only: str = "", limit: int = PAGE) -> tuple[BatchLine, ...]:
@@ -179,7 +181,9 @@ def find_lines(batch: uuid.UUID, *, after: int = 0, only: str = "", limit: int =
         "status",
         "came",
         "why",
+        "seen_generation",
         "operation__state",
+        "operation__cancel_generation",
         "operation__server_id",
         "operation__call_node",
         "operation__descriptor__title",
@@ -205,6 +209,7 @@ def _line(row: BatchRow) -> BatchLine:
         status=row.status,
         came=row.came,
         why=row.why,
+        has_moved=row.seen_generation != operation.cancel_generation or row.seen_state != operation.state,
     )
 
 

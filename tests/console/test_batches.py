@@ -211,6 +211,7 @@ class TestProgress:
         moved, still = make.working(), make.working()
         preview = prepare(olga)
         make.complete(moved)
+        assert words(olga.get(preview)).count("has moved since; it will be left alone") == 1
         start(olga, preview)
 
         run()
