@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 
-from django.db import connection
-
 from adapters import strictjson
 from adapters.contract import MASK, Exchange, ProtocolStatus, ToolResult
 from operations import outputguard
-from operations.ledger.step import Moved, Row, Step, perform
+from operations.ledger.step import Moved, Row, Step, perform, prepared
 from operations.machine import Event, Outcome, Reason, State, StepError, Ticket
 from operations.models import Effect, EffectStatus
 
@@ -192,13 +190,14 @@ def accept_result(operation: str, *, ticket: Ticket, facts: Facts, now: datetime
 
 def _stored_result(operation: str) -> tuple[bytes | None, object]:
     """Return the raw bytes behind the row's result digest, and the schema the call was made with."""
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(
             """SELECT (SELECT p.raw FROM evidence e JOIN evidence_payload p ON p.evidence_id = e.id
                 WHERE e.operation_id = o.id AND e.kind = 'result' AND e.digest = o.result_digest
                 ORDER BY e.seq DESC LIMIT 1), td.output_schema::text
             FROM operation o JOIN tool_descriptor td ON td.id = o.descriptor_id WHERE o.id = %s""",
             [operation],
+            prepare=True,
         )
         raw, schema = cursor.fetchone() or (None, None)
     return (bytes(raw) if raw is not None else None), (json.loads(schema) if schema else None)
