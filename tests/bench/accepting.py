@@ -1,0 +1,189 @@
+"""How many operations end per second: `accept_terminal` by the ledger, and the same statements by pgbench.
+
+`python -m tests.bench.accepting seed COUNT`, `capture`, and `accept FIRST COUNT THREADS` work on one database.
+pgbench sends what the ledger sent for one operation, each statement by itself and prepared, as fast as C can.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.bench.table import Line
+
+GOOD = b'{"content":[{"type":"text","text":"done"}],"isError":false}'
+CONNECTIONS = (1, 2, 8)
+THREADS = 4
+"""Database threads of one worker process."""
+
+
+def seed(count):
+    from django.db import connection
+
+    from adapters import strictjson
+    from tests.bench import seeds
+
+    seeds.server("bench", "http://127.0.0.1:9/mcp", max_qps=1_000_000)
+    seeds.operations("bench", count, state="FETCHING_RESULT", terminal="completed")
+    with connection.cursor() as cursor:
+        cursor.execute("SET session_replication_role = replica")
+        cursor.execute(
+            "UPDATE operation SET result_digest = %s, protocol_status = 'completed', evidence_count = 1, fetches = 1",
+            [strictjson.digest(GOOD)],
+        )
+        cursor.execute(
+            """WITH made AS (INSERT INTO evidence (operation_id, seq, at, kind, label, summary, epoch, look, media_type,
+                    complete, request, digest, size)
+                SELECT id, 1, now(), 'result', 'result', '', 1, 1, '', true, '', %s, %s FROM operation RETURNING id)
+            INSERT INTO evidence_payload (evidence_id, raw) SELECT id, %s FROM made""",
+            [strictjson.digest(GOOD), len(GOOD), GOOD],
+        )
+        cursor.execute("SET session_replication_role = origin")
+        cursor.execute("CREATE TABLE bench_order AS SELECT id, substr(call_node, 6)::int AS n FROM operation")
+        cursor.execute("CREATE UNIQUE INDEX ON bench_order (n)")
+    seeds.analyse("operation", "due", "evidence", "evidence_payload", "bench_order")
+
+
+def in_order(first, count):
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT id::text FROM bench_order WHERE n >= %s ORDER BY n LIMIT %s", [first, count])
+        return [row[0] for row in cursor.fetchall()]
+
+
+def accept(operation):
+    from operations import ledger
+
+    row = ledger.read([operation])[operation]
+    facts = ledger.Facts.held_by(row)
+    return lambda: ledger.accept_result(operation, ticket=ledger.ticket_of(row), facts=facts, now=datetime.now(UTC))
+
+
+def capture():
+    """Accept one operation; print what was said to PostgreSQL for it, as a script of pgbench."""
+    import psycopg
+
+    (operation,), said = in_order(0, 1), []
+    end = accept(operation)
+
+    execute = psycopg.Cursor.execute
+
+    def overhear(cursor, query, params=None, **options):
+        given = execute(cursor, query, params, **options)
+        said.append(psycopg.ClientCursor(cursor.connection).mogrify(query, params) if params else query)
+        return given
+
+    psycopg.Cursor.execute = overhear
+    end()
+    psycopg.Cursor.execute = execute
+    statements = [" ".join(part.split()) for text in said for part in text.split(";\n")]
+    lock = next(number for number, text in enumerate(statements) if "FOR UPDATE OF o" in text)
+    wrapped = [*statements[:lock], "BEGIN", *statements[lock:-1], "COMMIT", statements[-1]]
+    receipt = re.search(r"INSERT INTO receipt .*?VALUES \('([0-9a-f-]{32,36})'", " ".join(wrapped))[1]
+    step = re.search(
+        r"'([0-9a-f-]{32,36})'[^']*\)\s*$", next(text for text in wrapped if "INSERT INTO journal" in text)
+    )[1]
+    print(json.dumps({"script": _script(wrapped, operation, receipt, step), "statements": len(wrapped)}))
+
+
+def _script(statements, operation, receipt, step):
+    lines = ["\\set n :n + 1", "\\set mine :first + :n * :step + :client_id"]
+    lines.append("SELECT id AS operation FROM bench_order WHERE n = :mine \\gset")
+    for text in statements:
+        flat = text.replace(f"'{{{operation}}}'", "ARRAY[:operation]").replace(f"'{operation}'", ":operation")
+        flat = flat.replace(f"'{receipt}'", "md5('receipt' || :operation)::uuid")
+        flat = flat.replace(f"'{step}'", "md5('step' || :operation)::uuid")
+        flat = re.sub(r"'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^']*'", "now()", flat).replace(
+            "'node-0'", "'node-' || :operation"
+        )
+        lines.append(flat + ";")
+    return "\n".join(lines) + "\n"
+
+
+def accept_many(first, count, threads):
+    """Accept `count` operations on some threads with a connection each; print how long it took."""
+    from django.db import connection
+
+    share = in_order(first, count)
+    barrier, took = threading.Barrier(threads + 1), []
+
+    def work(mine):
+        ends = [accept(operation) for operation in mine]
+        barrier.wait()
+        for end in ends:
+            end()
+        took.append(time.perf_counter())
+        connection.close()
+
+    workers = [threading.Thread(target=work, args=(share[number::threads],)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    barrier.wait()
+    print("ready", flush=True)
+    began = time.perf_counter()
+    for worker in workers:
+        worker.join()
+    print(json.dumps({"seconds": max(took) - began, "accepted": len(share)}))
+
+
+def lines(ground, quick):
+    rounds, each = (2, 240) if quick else (5, 800)
+    database = ground.database()
+    total = 10 + rounds * len(CONNECTIONS) * 2 * each
+    ground.child("tests.bench.accepting", "seed", total, conninfo=database)
+    script = ground.child("tests.bench.accepting", "capture", conninfo=database)["script"]
+    (ground.home / "accept.sql").write_text(script)
+    first, ratios, rates = 10, {number: [] for number in CONNECTIONS}, {number: [] for number in CONNECTIONS}
+    for _ in range(rounds):
+        for connections in CONNECTIONS:
+            ours = _ours(ground, database, first, each, connections)
+            theirs = _pgbench(ground, database, first + each, each, connections)
+            first += 2 * each
+            ratios[connections].append(ours / theirs)
+            rates[connections].append(ours)
+    ground.drop(database)
+    for connections in CONNECTIONS:
+        what = f"ends per second: accept_terminal / the same statements by pgbench, {connections} connections"
+        judged = {"target": "0.7", "floor": 0.7} if connections == 8 else {}
+        yield Line("T4", what, tuple(ratios[connections]), **judged)
+    yield Line("", "ends per second by the ledger, 8 connections", tuple(rates[8]))
+
+
+def _ours(ground, database, first, count, connections):
+    """Accepted per second by as many worker processes as it takes."""
+    processes = -(-connections // THREADS)
+    share, threads = count // processes, min(connections, THREADS)
+    running = [
+        ground.begin("tests.bench.accepting", "accept", first + number * share, share, threads, conninfo=database)
+        for number in range(processes)
+    ]
+    told = [json.loads(one.communicate(timeout=300)[0].splitlines()[-1]) for one in running]
+    return sum(one["accepted"] / one["seconds"] for one in told)
+
+
+def _pgbench(ground, database, first, count, connections):
+    options = ["-n", "-M", "prepared", "-c", connections, "-j", min(2, connections), "-t", count // connections]
+    variables = ["-D", f"first={first}", "-D", f"step={connections}", "-D", "n=-1"]
+    command = [Path(ground.cluster._bin) / "pgbench", *options, *variables, "-f", ground.home / "accept.sql", database]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, env=dict(os.environ))
+    found = re.search(r"tps = ([0-9.]+) \(without", done.stdout)
+    if done.returncode or not found or "failed transactions: 0" not in done.stdout:
+        raise RuntimeError(f"pgbench: {done.stdout[-1500:]}{done.stderr[-1500:]}")
+    return float(found[1])
+
+
+if __name__ == "__main__":
+    import django
+
+    django.setup()
+    import logging
+
+    logging.disable(logging.WARNING)
+    what, *numbers = sys.argv[1:]
+    {"seed": seed, "capture": capture, "accept": accept_many}[what](*map(int, numbers))

@@ -1,0 +1,96 @@
+"""A claim of fifty and its write-back, out of a thousand operations in flight and out of a million.
+
+`python -m tests.bench.claiming WORST ENDED CHURN HELD`: the largest number in flight, how many have ended beside them,
+how many looks make the table old, how many claims are made while an old snapshot is held.
+"""
+
+import json
+import statistics
+import sys
+import time
+from datetime import UTC, datetime
+
+import django
+
+django.setup()
+
+import psycopg  # noqa: E402 - Django is set up first
+from django.db import connection  # noqa: E402 - as above
+
+from operations import ledger  # noqa: E402 - as above
+from tests.bench import seeds  # noqa: E402 - as above
+from tests.bench.table import Line  # noqa: E402 - as above
+
+BATCH, MEASURED, WARM = 50, 100, 15
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+
+
+def cycle(batch=BATCH):
+    """Claim and give back, due again at once; return the milliseconds of both."""
+    begun = time.perf_counter()
+    works = ledger.claim(limit=batch, now=datetime.now(UTC))
+    claimed = time.perf_counter()
+    again = datetime.now(UTC)
+    ledger.unchanged([ledger.Unchanged(operation=work.row.id, look=work.ticket.look, next_at=again) for work in works])
+    ended = time.perf_counter()
+    if len(works) != batch:
+        raise RuntimeError(f"{len(works)} claimed instead of {batch}")
+    return 1e3 * (claimed - begun), 1e3 * (ended - claimed)
+
+
+def measured():
+    """The medians of claim and write-back."""
+    for _ in range(WARM):
+        cycle()
+    claims, writes = zip(*(cycle() for _ in range(MEASURED)), strict=True)
+    return {"claim": statistics.median(claims), "write": statistics.median(writes)}
+
+
+def main(worst, ended, churn, held):
+    told, at = {}, 0
+    seeds.server("bench", "http://127.0.0.1:9/mcp", max_qps=1_000_000)
+    seeds.shed_indexes()
+    for size in (size for size in SIZES if size <= worst):
+        if size == worst:
+            seeds.operations("bench", ended, first=100_000_000, state="ACCEPTED", terminal="completed", due=None)
+        seeds.operations("bench", size - at, first=at, due="now() - random() * interval '1 minute'")
+        at = size
+        seeds.analyse()
+        told[str(size)] = measured()
+    conninfo = connection.get_connection_params()
+    with psycopg.connect(dbname=conninfo["dbname"], user=conninfo["user"], host=conninfo["host"]) as old:
+        old.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        old.execute("SELECT count(*) FROM due")
+        for _ in range(held):
+            cycle()
+        told["held"] = measured()
+    seeds.analyse("due", "server")
+    for _ in range(churn // 500):
+        cycle(500)
+    told["churned"] = measured()
+    connection.close()
+    print(json.dumps(told))
+
+
+def lines(ground, quick):
+    worst, ended, churn, held = (100_000, 100_000, 50_000, 300) if quick else (1_000_000, 1_000_000, 1_000_000, 3_000)
+    database = ground.database()
+    told = ground.child("tests.bench.claiming", worst, ended, churn, held, conninfo=database)
+    ground.drop(database)
+    small, large = told["1000"], told[str(worst)]
+    for size in SIZES:
+        if str(size) in told:
+            each = told[str(size)]
+            yield Line("", f"claim of {BATCH}, ms, {size:,} in flight", (each["claim"],))
+            yield Line("", f"write-back of {BATCH} unchanged looks, ms, {size:,} in flight", (each["write"],))
+    what = f"claim of {BATCH}, p50: {worst:,} in flight and {ended:,} ended / 1,000 in flight"
+    yield Line("T5", what, (large["claim"] / small["claim"],), "1.5", ceiling=1.5)
+    what = f"claim of {BATCH}, p50: after {held:,} claims under a held snapshot / without"
+    yield Line("T5", what, (told["held"]["claim"] / large["claim"],), "3", ceiling=3)
+    yield Line(
+        "", f"claim of {BATCH}, p50: after {churn:,} looks / before", (told["churned"]["claim"] / large["claim"],)
+    )
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
