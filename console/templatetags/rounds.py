@@ -20,7 +20,7 @@ from django import template
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from console import plaintext
+from console import plaintext, sentences
 from console.access import Actor
 
 register = template.Library()
@@ -82,7 +82,7 @@ def of(words: Mapping[str, str], key: str) -> str:
 def verb_word(what: str) -> str:
     """Name what somebody did: `ROUND_CLAIMED` is "round claimed", `MayNotDecide` is "may not decide"."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", what)
-    return spaced.replace("_", " ").lower()
+    return sentences.in_words(spaced.replace("_", " ").lower())
 
 
 @register.filter

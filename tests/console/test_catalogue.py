@@ -15,7 +15,7 @@ from adapters import http
 from console import catalogue, sentences, words
 from console.access import Role
 from console.catalogue import Message
-from console.ground.home import Home
+from console.ground.home import PROJECT, Home
 from operations import verdicts
 from tests.console import factories as make
 
@@ -189,6 +189,20 @@ class TestSentences:
 
     def test_why_there_was_no_answer(self):
         assert [reason for _kind, reason in http.FAULTS.values() if reason not in sentences.SAID] == []
+
+    def test_what_the_audit_calls_a_deed(self):
+        """Every verb that the ledger's notes name outright."""
+        verbs = {
+            word.value
+            for path in sorted((PROJECT / "operations" / "ledger").glob("*.py"))
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in {"audit", "record", "_enter"}
+            for word in node.args
+            if isinstance(word, ast.Constant) and isinstance(word.value, str) and word.value.isupper()
+        }
+
+        assert len(verbs) > 12
+        assert [verb for verb in sorted(verbs) if verb.replace("_", " ").lower() not in sentences.SAID] == []
 
     def test_every_role(self):
         assert [role for role in Role if role not in sentences.SAID] == []
