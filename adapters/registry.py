@@ -56,10 +56,18 @@ def from_outside(named: str) -> list[Adapter]:
     for place in filter(None, (part.strip() for part in named.split(","))):
         module, _colon, name = place.partition(":")
         try:
-            found += getattr(importlib.import_module(module), name)
+            named_there = getattr(importlib.import_module(module), name)
+            found += [_adapter_like(one) for one in named_there]
         except (ImportError, AttributeError, TypeError, ValueError) as error:
             raise BadAdaptersError(f"{ADAPTERS}: {place!r} is no list of adapters: {error}") from error
     return found
+
+
+def _adapter_like(one: Adapter) -> Adapter:
+    """Return what can be looked up by version and release. Raises AttributeError for anything else."""
+    if not one.promises.protocol_version or not one.release:
+        raise ValueError("an adapter names its protocol version and its release")
+    return one
 
 
 _ADAPTERS: Mapping[tuple[str, str], Adapter] = collect(_OURS, from_outside(os.environ.get(ADAPTERS, "")))

@@ -18,7 +18,7 @@ from console.access import Deed, PersonRequest, allow
 from console.adminforms import PolicyForm, ReasonForm, ServerForm
 from operations import ledger, registration
 from operations.ledger import NewServer, Note, ToolPolicy
-from operations.queries import admin, servers
+from operations.queries import admin, policies, servers
 from operations.queries.servers import ServerView, ToolView
 from operations.registration import CannotNegotiate, CannotRegister, ServerOutlook
 
@@ -238,6 +238,7 @@ def _tool_page(
         "tool": found,
         "form": form or PolicyForm(initial=decided),
         "switch_form": switch_form or ReasonForm(auto_id="switch_%s"),
+        "approval": policies.tool_policy(server.slug, found.name),
         "descriptors": servers.descriptors_of(server.slug, found.name),
         "input_schema": json.dumps(found.input_schema, indent=2, ensure_ascii=False),
         "output_schema": json.dumps(found.output_schema, indent=2, ensure_ascii=False),

@@ -47,6 +47,16 @@ def tool_policies() -> tuple[ToolPolicyRow, ...]:
     return tuple(_row(row, by_class[row.effect]) for row in rows.order_by("server__title", "server_id", "name"))
 
 
+def tool_policy(server: str, name: str) -> ToolPolicyRow | None:
+    """Return what stands for the next round of one tool; None where nobody sees such a tool. Two queries."""
+    by_class = {row.effect: row.policy for row in class_policies()}
+    rows = within(Tool.objects.filter(server=server, name=name)).select_related(
+        "server", "descriptor", "approvalpolicy"
+    )
+    found = rows.first()
+    return _row(found, by_class[found.effect]) if found is not None else None
+
+
 def _row(tool: Tool, of_class: Policy) -> ToolPolicyRow:
     own: ApprovalPolicy | None = getattr(tool, "approvalpolicy", None)
     return ToolPolicyRow(

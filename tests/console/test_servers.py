@@ -338,3 +338,13 @@ class TestChangedContract:
             signed_in("somebody", role).post(reverse("server_seen", args=["shop"]), {"reason": WHY}).status_code == 403
         )
         assert Server.objects.get(slug="shop").contract_changed_at is not None
+
+
+def test_i3_a_tools_page_says_who_has_to_agree_and_leads_to_the_policy(adam):
+    page = reverse("tool", args=["shop", "change_prices"])
+
+    said = adam.get(page).content.decode()
+
+    assert "Who has to agree" in said
+    assert reverse("approval_tool", args=["shop", "change_prices"]) in said
+    assert "Change who has to agree" not in signed_in("vera", "viewer").get(page).content.decode()

@@ -4,7 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operations.rollout import BUCKETS, LONG_S, Handover, Mode, Offer, Path, bucket_of, choose, hand_over, mode_of
+from operations.rollout import (
+    BUCKETS,
+    LONG_S,
+    Handover,
+    Mode,
+    Offer,
+    Path,
+    bucket_of,
+    choose,
+    hand_over,
+    mode_of,
+    on_trial,
+)
 
 names = st.text(min_size=1, max_size=40)
 shares = st.integers(0, 100)
@@ -80,6 +92,29 @@ def test_a_share_that_is_none_is_refused(share):
 
 
 RETIRED = Offer(release="r1", mode=Mode.RETIRED, share=0)
+TRIAL = Offer(release="r1", mode=Mode.SHADOW, share=0)
+
+
+@given(bucket=buckets)
+def test_o1_a_release_on_trial_takes_no_call_and_leaves_the_existing_path_where_no_other_was_there(bucket):
+    assert choose([TRIAL], bucket=bucket, expected_s=60) is Path.KEEP_EXISTING
+    assert choose([offer("r0", 100), TRIAL], bucket=bucket, expected_s=60) == "r0"
+    assert choose([offer("r0", 0), TRIAL], bucket=bucket, expected_s=60) is Path.CLOSED
+
+
+@pytest.mark.parametrize(
+    "offers, watches",
+    [
+        ([], None),
+        ([offer("r0", 100)], None),
+        ([offer("r0", 100), TRIAL], "r1"),
+        ([TRIAL, offer("r2", 5)], "r1"),
+        ([offer("r0", 100), offer("r2", 5), offer("r3", 10)], "r3"),
+        ([offer("r0", 0)], None),
+    ],
+)
+def test_o1_the_newest_on_trial_watches_and_without_one_the_newest_with_a_share(offers, watches):
+    assert on_trial(offers) == watches
 
 
 @pytest.mark.parametrize(
@@ -93,6 +128,8 @@ RETIRED = Offer(release="r1", mode=Mode.RETIRED, share=0)
         ([RETIRED, offer("r2", 100)], ("r1", "r2"), "r2", "r2"),
         ([offer("r1", 100), offer("r2", 5)], ("r2",), "r2", "r2"),
         ([offer("r1", 0), offer("r2", 0)], ("r1", "r2"), "r1", "r1"),
+        ([TRIAL, offer("r2", 100)], ("r1", "r2"), "r2", "r2"),
+        ([offer("r0", 100), TRIAL], ("r0", "r1"), "r0", "r0"),
     ],
 )
 def test_o3_the_release_before_takes_over_or_the_same_one_creates_no_more(offers, known, stops, takes_over):
