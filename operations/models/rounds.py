@@ -52,7 +52,15 @@ class Round(models.Model):
             models.UniqueConstraint(fields=["operation"], condition=Q(status="OPEN"), name="one_open_round"),
         ]
         indexes = [
-            models.Index(fields=["deadline_at"], condition=Q(status="OPEN"), name="round_open_by_deadline"),
+            # One index for each tab of the inbox, in the order of its page.
+            models.Index(fields=["deadline_at", "id"], condition=Q(status="OPEN"), name="round_open_by_deadline"),
+            models.Index(
+                fields=["claimed_by", "deadline_at", "id"], condition=Q(status="OPEN"), name="round_open_of_person"
+            ),
+            models.Index(fields=["-closed_at", "-id"], condition=Q(status="ANSWERED"), name="round_answered"),
+            models.Index(
+                fields=["-closed_at", "-id"], condition=Q(status__in=["EXPIRED", "CLOSED"]), name="round_unanswered"
+            ),
         ]
 
 
