@@ -119,12 +119,15 @@ def shell(request: HttpRequest) -> dict[str, Any]:
     """Give the shell of a page its parts; nothing is read unless the page draws it."""
     match = request.resolver_match
     room = room_of(match.url_name if match else None)
-    actor = SimpleLazyObject(lambda: getattr(request, "actor", None) or access.actor_of(request.user))
+
+    def known() -> Actor | None:
+        return getattr(request, "actor", None) or access.actor_of(request.user)
+
     return {
         "preferences": getattr(request, "preferences", None) or preferences.preferences_of(request),
         "room": room,
-        "places": SimpleLazyObject(lambda: places(current=room, actor=actor or None)),
-        "actor": actor,
+        "places": SimpleLazyObject(lambda: places(current=room, actor=known())),
+        "actor": SimpleLazyObject(known),
         "zones": preferences.zones,
         "units": words.unit_words(),
     }

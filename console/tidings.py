@@ -94,6 +94,8 @@ def _line(item: Item) -> str:
 
 
 def _page(kind: Kind, item: Item) -> str:
+    if kind is Kind.INCIDENT and item.key.startswith("incident:"):
+        return reverse("reconcile_incident", args=[item.key.removeprefix("incident:")])
     if item.operation is None:
         return _list(kind)
     match kind:

@@ -87,6 +87,7 @@ def _was_noted(origin: ledger.Origin, response: HttpResponse) -> bool:
 def _note(request: HttpRequest, response: HttpResponse, origin: ledger.Origin) -> None:
     what, target, now = _name(request).upper() or "POST", _target(request), timezone.now()
     by = origin.by or _signed_in_as(request)
+    origin.session = origin.session or session_hash(request)  # whoever signs in has one only now
     refusal = getattr(request, "refusal", "")
     if response.status_code < HTTPStatus.BAD_REQUEST and not refusal and not _is_failed_login(request, response):
         ledger.audit(by, what, target, now=now)

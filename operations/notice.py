@@ -43,7 +43,7 @@ def pause(attempts: int) -> timedelta | None:
     """How long to wait after this many failed attempts; None: give up."""
     if attempts >= MOST_ATTEMPTS:
         return None
-    return min(FIRST_PAUSE * 2 ** max(0, attempts - 1), LONGEST_PAUSE)
+    return min(FIRST_PAUSE * (1 << max(0, attempts - 1)), LONGEST_PAUSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

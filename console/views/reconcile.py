@@ -181,6 +181,7 @@ def second(request: PersonRequest, number: uuid.UUID) -> HttpResponse:
         uuid.UUID(proposal)
         (ledger.withdraw if turned_down else ledger.confirm)(proposal, by=request.actor.by, now=timezone.now())
     except (ledger.NoSuchProposal, ValueError):
+        request.refusal = "no open proposal"
         messages.warning(request, _("That proposal is not open any more. Nothing was changed."))
     except StepError as refusal:
         return _page(request, op, status=HTTPStatus.CONFLICT, refusal=refusal)
@@ -210,6 +211,7 @@ def settle_effect(request: PersonRequest, number: uuid.UUID) -> HttpResponse:
             now=timezone.now(),
         )
     except ledger.EffectDecided:
+        request.refusal = "settled before"
         messages.warning(request, _("Somebody has settled it meanwhile, see below. Nothing was changed."))
     else:
         messages.success(request, _("What you said was recorded with your name."))

@@ -75,7 +75,7 @@ def spread_notices(*, now: datetime) -> int:
         if not ids:
             return 0
         cursor.execute(_SPREAD, {"now": now, "ids": ids})
-        made = cursor.rowcount
+        made: int = cursor.rowcount
         cursor.execute("UPDATE notice SET spread_at = %s WHERE id = ANY(%s)", [now, ids])
     return made
 
@@ -96,7 +96,7 @@ def drop_moot(*, now: datetime) -> int:
     """Send nothing about what is over by now: a round that closed, an operation that left the desk."""
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute(_MOOT, [now])
-        return cursor.rowcount
+        return int(cursor.rowcount)
 
 
 _MOOT = """

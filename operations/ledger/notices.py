@@ -57,7 +57,7 @@ def sweep_notices(*, now: datetime) -> int:
     """Write what only time brings: deadlines that come near, clocks that run out. Return how many were written."""
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute(_REMIND, {"now": now, "kind": Kind.DEADLINE_NEAR})
-        written = cursor.rowcount
+        written: int = cursor.rowcount
         for kind, age in CLOCKS:
             cursor.execute(_CLOCK, {"now": now, "kind": kind, "since": now - age, "oldest": now - age - CAUGHT_UP})
             written += cursor.rowcount

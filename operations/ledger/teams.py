@@ -23,12 +23,8 @@ def save_team(
 
     `servers` are slugs, `members` are named as everywhere in the ledger: `person:ada`.
     """
-    after = {
-        "title": title,
-        "all_servers": all_servers,
-        "servers": sorted(set(servers)),
-        "members": sorted(set(members)),
-    }
+    looked_after, people = sorted(set(servers)), sorted(set(members))
+    after = {"title": title, "all_servers": all_servers, "servers": looked_after, "members": people}
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute("SELECT title, all_servers FROM team WHERE slug = %s FOR UPDATE", [slug])
         found = cursor.fetchone()
@@ -43,11 +39,9 @@ def save_team(
         cursor.execute("DELETE FROM team_server WHERE team_id = %s", [slug])
         cursor.execute("DELETE FROM team_member WHERE team_id = %s", [slug])
         cursor.execute(
-            "INSERT INTO team_server (team_id, server_id) SELECT %s, unnest(%s::text[])", [slug, after["servers"]]
+            "INSERT INTO team_server (team_id, server_id) SELECT %s, unnest(%s::text[])", [slug, looked_after]
         )
-        cursor.execute(
-            "INSERT INTO team_member (team_id, person) SELECT %s, unnest(%s::text[])", [slug, after["members"]]
-        )
+        cursor.execute("INSERT INTO team_member (team_id, person) SELECT %s, unnest(%s::text[])", [slug, people])
 
 
 def join_team(slug: str, *, member: str, note: Note) -> bool:
