@@ -203,12 +203,14 @@ from operations.ledger.submission import (
 from operations.ledger.teams import join_team, save_team
 from operations.ledger.trail import Origin, audit, audit_refused, coming_from
 from operations.ledger.watch import (
+    Interleavings,
     ServerUse,
     add_figure,
     begin_check,
     end_check,
     keep_figures,
     measure_servers,
+    note_interleavings,
 )
 from operations.models import BatchKind, EffectStatus
 
@@ -230,6 +232,7 @@ __all__ = [
     "Hands",
     "HasEffects",
     "IdentityChanged",
+    "Interleavings",
     "Item",
     "Judged",
     "KeepExistingPath",
@@ -345,6 +348,7 @@ __all__ = [
     "lookup_proved",
     "mark_delivered",
     "measure_servers",
+    "note_interleavings",
     "nothing_created",
     "nudge",
     "open_round_page",

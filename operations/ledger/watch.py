@@ -87,3 +87,28 @@ def add_figure(figure: Figure, *, now: datetime) -> None:
                 worst = GREATEST(gate_day.worst, EXCLUDED.worst), measured_at = EXCLUDED.measured_at""",
             [figure.gate, figure.day, figure.count, figure.breaches, figure.worst, now],
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interleavings:
+    """What one run of the interleavings came to."""
+
+    seed: int
+    """The first; the runs are those of the seeds that follow it."""
+    runs: int
+    wire_runs: int
+    """Of these, through real adapters and httpx."""
+    histories: int
+    """Distinct histories of an operation that came of them."""
+    divergences: int
+    took: timedelta
+
+
+def note_interleavings(run: Interleavings, *, now: datetime) -> None:
+    """Put a run of the interleavings on record, for the page of the gates (G1, G2)."""
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        cursor.execute(
+            """INSERT INTO interleaving_run (at, seed, runs, wire_runs, histories, divergences, took_s)
+            VALUES (%s, %s, %s, %s, %s, %s, %s)""",
+            [now, run.seed, run.runs, run.wire_runs, run.histories, run.divergences, run.took.total_seconds()],
+        )

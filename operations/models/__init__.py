@@ -38,7 +38,7 @@ from operations.models.profile import (
 from operations.models.record import Evidence, EvidencePayload, Journal, JournalKind, Permit, PermitKind
 from operations.models.rounds import Answer, HeardQuestion, Listener, Round, RoundStatus
 from operations.models.shadow import Divergence, Shadow
-from operations.models.watch import GateDay, LedgerCheck
+from operations.models.watch import GateDay, InterleavingRun, LedgerCheck
 
 __all__ = [
     "AdapterRelease",
@@ -63,6 +63,7 @@ __all__ = [
     "HeardQuestion",
     "Incident",
     "IncidentItem",
+    "InterleavingRun",
     "Journal",
     "JournalKind",
     "LedgerCheck",

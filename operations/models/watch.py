@@ -36,3 +36,22 @@ class GateDay(models.Model):
     class Meta:
         db_table = "gate_day"
         constraints = [models.UniqueConstraint(fields=["gate", "day"], name="one_point_a_day")]
+
+
+class InterleavingRun(models.Model):
+    """One run of the interleavings that somebody put on record (G1, G2)."""
+
+    at = models.DateTimeField()
+    seed = models.PositiveBigIntegerField()
+    """The first; the runs are those of the seeds that follow it."""
+    runs = models.PositiveIntegerField()
+    wire_runs = models.PositiveIntegerField()
+    """Of these, through real adapters and httpx."""
+    histories = models.PositiveIntegerField()
+    """Distinct histories of an operation that came of them."""
+    divergences = models.PositiveIntegerField()
+    took_s = models.FloatField()
+
+    class Meta:
+        db_table = "interleaving_run"
+        indexes = [models.Index(fields=["-at"], name="interleaving_run_newest")]

@@ -13,7 +13,7 @@ from django.db import connection
 
 from operations.gates import LIMITS, NOTHING, Figure, Gate
 from operations.machine import FINAL, State
-from operations.models import GateDay, LedgerCheck, Operation
+from operations.models import GateDay, InterleavingRun, LedgerCheck, Operation
 
 DAYS = 30
 SHOWN = 20
@@ -228,3 +228,33 @@ def settled_p99(*, now: datetime) -> tuple[tuple[str, int, float], ...]:
             [now - timedelta(days=DAYS)],
         )
         return tuple((version, count, float(took)) for version, count, took in cursor.fetchall())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastInterleavings:
+    """The newest run of the interleavings that was put on record."""
+
+    at: datetime
+    seed: int
+    runs: int
+    wire_runs: int
+    """Of these, through real adapters and httpx."""
+    histories: int
+    divergences: int
+    took: timedelta
+
+
+def last_interleavings() -> LastInterleavings | None:
+    """Return the newest run on record (G1, G2); None before the first. 1 query."""
+    row = InterleavingRun.objects.order_by("-at").first()
+    if row is None:
+        return None
+    return LastInterleavings(
+        at=row.at,
+        seed=row.seed,
+        runs=row.runs,
+        wire_runs=row.wire_runs,
+        histories=row.histories,
+        divergences=row.divergences,
+        took=timedelta(seconds=row.took_s),
+    )
