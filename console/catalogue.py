@@ -12,6 +12,7 @@ translator of templates, so that what we find is what Django looks up.
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -164,7 +165,7 @@ def compile_into(home: Home) -> None:
     for language in LANGUAGES:
         folder = home.locale / language / "LC_MESSAGES"
         folder.mkdir(parents=True, exist_ok=True)
-        fresh = folder / ".django.mo"
+        fresh = folder / f".django.mo.{os.getpid()}"  # two processes may prepare the same folder at once
         read(language).save_as_mofile(str(fresh))
         fresh.replace(folder / "django.mo")
 
