@@ -33,7 +33,13 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 class BadJson(ValueError):
-    """The bytes are not one strict JSON value. The message never quotes them."""
+    """The bytes are not one strict JSON value. The message says where, if that is known, and never quotes them."""
+
+    @classmethod
+    def at(cls, text: str, place: int, what: str) -> BadJson:
+        """Say at which line and column, both from 1, in characters."""
+        line = text.count("\n", 0, place) + 1
+        return cls(f"{what}, at line {line}, column {place - text.rfind(chr(10), 0, place)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +65,8 @@ def parse(raw: bytes, *, max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTES)
     """
     text = _checked_text(raw, max_depth=max_depth, max_bytes=max_bytes)
     value, end = _value_at(text, _skip_blanks(text, 0))
-    if _skip_blanks(text, end) != len(text):
-        raise BadJson("there is more after the value")
+    if (rest := _skip_blanks(text, end)) != len(text):
+        raise BadJson.at(text, rest, "there is more after the value")
     return value
 
 
@@ -75,15 +81,16 @@ def members(raw: bytes, *, max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTE
     while text[at : at + 1] != "}":
         if found:
             at = _skip_blanks(text, _expect(text, at, ","))
+        begins = at
         name, at = _name_at(text, at)
         if name in found:
-            raise BadJson("a key occurs twice in one object")
+            raise BadJson.at(text, begins, "a key occurs twice in one object")
         at = _skip_blanks(text, _expect(text, _skip_blanks(text, at), ":"))
         value, end = _value_at(text, at)
         found[name] = Member(value=value, raw=text[at:end].encode())
         at = _skip_blanks(text, end)
-    if _skip_blanks(text, at + 1) != len(text):
-        raise BadJson("there is more after the value")
+    if (rest := _skip_blanks(text, at + 1)) != len(text):
+        raise BadJson.at(text, rest, "there is more after the value")
     return found
 
 
@@ -137,8 +144,9 @@ def _checked_text(raw: bytes, *, max_depth: int, max_bytes: int) -> str:
     _check_depth(raw, max_depth)
     try:
         return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        raise BadJson("the body is not UTF-8") from None
+    except UnicodeDecodeError as error:
+        place = error.start
+    raise BadJson.at(raw[:place].decode("utf-8"), len(raw[:place].decode("utf-8")), "the body is not UTF-8")
 
 
 def _check_depth(raw: bytes, max_depth: int) -> None:
@@ -156,7 +164,7 @@ def _skip_blanks(text: str, at: int) -> int:
 
 def _expect(text: str, at: int, mark: str) -> int:
     if text[at : at + 1] != mark:
-        raise BadJson(f"no {mark} where the grammar wants one")
+        raise BadJson.at(text, at, f"no {mark} where the grammar wants one")
     return at + 1
 
 
@@ -171,10 +179,14 @@ def _value_at(text: str, at: int) -> tuple[Json, int]:
         value, end = _DECODER.raw_decode(text, at)
     except BadJson:
         raise
+    except json.JSONDecodeError as error:
+        place = error.pos
     except (ValueError, RecursionError):
-        # The decoder's own error carries the whole body: it must not travel on as a cause.
         raise BadJson("the body is not JSON") from None
-    return cast("Json", value), end
+    else:
+        return cast("Json", value), end
+    # Outside of the handler: the decoder's own error carries the whole body, and must not travel on as a cause.
+    raise BadJson.at(text, place, "the body is not JSON")
 
 
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:

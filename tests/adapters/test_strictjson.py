@@ -177,3 +177,29 @@ def test_no_bytes_raise_anything_but_badjson(raw):
             read(raw)
         except BadJson:
             continue
+
+
+@pytest.mark.parametrize(
+    "raw, where",
+    [
+        (b"nope", "line 1, column 1"),
+        (b'{"a": }', "line 1, column 7"),
+        (b'{\n  "a": 1\n  "b": 2\n}', "line 3, column 3"),
+        (b'{"a": 1} x', "line 1, column 10"),
+        (b"[1,\n 2]\n]", "line 3, column 1"),
+        ('{"ü": "ü" "a"}'.encode(), "line 1, column 11"),
+        (b'{"a":\n "\xff"}', "line 2, column 3"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place_and_without_a_cause(raw, where):
+    """A caller can repair it; the body itself goes nowhere."""
+    with pytest.raises(strictjson.BadJson, match=where + "$") as told:
+        strictjson.parse(raw)
+
+    assert told.value.__cause__ is None
+    assert told.value.__context__ is None
+
+
+def test_a_member_that_occurs_twice_is_told_with_its_place():
+    with pytest.raises(strictjson.BadJson, match="line 2, column 2"):
+        strictjson.members(b'{"a": 1,\n "a": 2}')
