@@ -7,7 +7,6 @@ import uuid
 from datetime import timedelta
 
 import pytest
-from django.db import connection
 
 from adapters.simulator import demo
 from adapters.simulator.scenario import CancelStyle, Fault, FaultKind, QuestionStyle, Scenario
@@ -15,27 +14,18 @@ from adapters.simulator.scripts import Finish, Tool, Work
 from operations import ledger
 from operations.machine import Reason, State
 from operations.models import EffectRecord, Journal, Outbox, Permit, Receipt
-from tests.operations.world import World
 
 REPORT = b'{"quarter": "2026-Q3"}'
 
 
 @pytest.fixture
-def world(committed, monkeypatch):
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
-    made = []
-
+def world(committed, worlds):
     def make(*tools, **knobs):
         profile = {name: knobs.pop(name) for name in _PROFILE & set(knobs)}
-        slug = f"case-{len(made)}-{id(made)}"
-        made.append(World(Scenario(tools=tools or (demo.QUARTERLY_REPORT,), **knobs), slug=slug, **profile))
-        return made[-1]
+        scenario = Scenario(tools=tools or (demo.QUARTERLY_REPORT,), **knobs)
+        return worlds(scenario, slug=f"case-{uuid.uuid4().hex[:16]}", **profile)
 
-    yield make
-    for one in made:
-        with connection.cursor() as cursor:
-            cursor.execute("DELETE FROM due WHERE server_id = %s", [one.slug])
-        one.close()
+    return make
 
 
 _PROFILE = {"lookup", "quarantine_s", "max_qps", "poll_floor_ms", "poll_cap_ms"}

@@ -15,7 +15,6 @@ from operations.machine import State
 from operations.models import Answer, HeardQuestion, Journal, Listener, Receipt, Round
 from operations.streams import Streams
 from tests.operations.room import question
-from tests.operations.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -37,13 +36,12 @@ class Process:
 
 
 @pytest.fixture
-def world(monkeypatch):
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+def world(worlds):
     made = []
 
     def make(*, listens=True, questions=QuestionStyle.STANDING, **knobs):
         scenario = Scenario(tools=(demo.BULK_PRICE_CHANGE,), questions=questions, **knobs)
-        here = World(scenario, listens=listens)
+        here = worlds(scenario, listens=listens)
         here.process = Process(here)
         here.process.drives()
         made.append(here)
@@ -52,7 +50,6 @@ def world(monkeypatch):
     yield make
     for one in made:
         one.process.ends()
-        one.close()
 
 
 def submitted(here):
