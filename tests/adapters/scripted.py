@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from adapters.contract import Endpoint, Limits, WireRequest
 from adapters.http import Connections
 
+OK = b'{"jsonrpc":"2.0","id":1,"result":{}}'
 BODY = b'{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{}}'
 NOON = datetime(2026, 10, 21, 12, 0, 0, tzinfo=UTC)
 REQUEST = WireRequest(label="tasks/get", body=BODY, headers=(("Accept", "application/json"),))
@@ -122,3 +123,18 @@ async def wired(
         yield connections.wire(endpoint, gate=gate, clock=lambda: NOON, limits=Limits(**limits))
     finally:
         await connections.aclose()
+
+
+def reply(body=OK, *headers, status="200 OK", length=None):
+    lines = [
+        f"HTTP/1.1 {status}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body) if length is None else length}",
+    ]
+    return "\r\n".join([*lines, *headers, "", ""]).encode("latin-1") + body
+
+
+async def ask(script, request=REQUEST, **options):
+    """Send one request to a scripted server; give back the answer and the server."""
+    async with serve(script) as served, wired(served.url, **options) as wire:
+        return await wire.send(request), served

@@ -1,8 +1,6 @@
 """Whole lives of operations: real ledger, real driver, real adapter, simulated server, virtual time."""
 
-import asyncio
 import json
-from itertools import pairwise
 
 import pytest
 
@@ -144,24 +142,6 @@ def test_p2_no_second_sees_more_requests_than_the_limit(world, workers):
     assert max(sum(at <= other < at + 1 for other in times) for at in times) <= 3
     busy = [at for at in times if at < times[0] + 30]
     assert len(busy) / 30 >= 0.8 * 3
-
-
-def test_b040_after_a_standstill_looks_come_at_the_limit_and_no_call_starves(world):
-    """P2: everything is overdue at once, and two workers start together."""
-    here = world(demo.LOG_ANALYSIS, max_qps=5, poll_ms=1000)
-    for _ in range(20):
-        here.submit("log_analysis")
-    here.together(2, 40)
-
-    here.run(asyncio.sleep(60))
-    started = here.loop.time()
-    here.together(2, 30)
-
-    looks = [(one.at, one.session) for one in here.server.truth.arrivals if one.at >= started]
-    assert max(sum(at <= other < at + 1 for other, _ in looks) for at, _ in looks) <= 5
-    by_call = {call: [started, *(at for at, session in looks if session == call)] for _, call in looks}
-    assert len(by_call) == 20
-    assert max(later - at for times in by_call.values() for at, later in pairwise(times)) <= 2 * 20 / 5
 
 
 def _asks_at_once(_arguments):

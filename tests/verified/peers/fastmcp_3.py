@@ -39,7 +39,8 @@ async def sorry() -> str:
 
 @server.tool
 async def ask_at_once(ctx: Context) -> str:
-    return (await ctx.elicit("sure?", response_type=bool)).action
+    answer = await ctx.elicit("sure?", response_type=bool)
+    return str(answer.action)
 
 
 @server.tool
