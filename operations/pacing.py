@@ -10,7 +10,7 @@ LATE = timedelta(milliseconds=50)
 """A request that misses its moment by more than this takes another."""
 LEAD = timedelta(milliseconds=25)
 """How far ahead the first moments of a claim lie: the claim has to come back before they do."""
-_MARGIN = 1.1
+_MARGIN = 1.075
 """Of a window of one second: room for LATE and for jitter between sender and server."""
 DELIVERY_GAP = timedelta(milliseconds=500)
 """After an answer or a cancel has been taken, how soon to look whether it was used."""

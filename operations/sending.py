@@ -22,7 +22,7 @@ class StepRunner(Protocol):
         ...
 
 
-LONG_S = 0.3
+LONG_S = 0.2
 """Who waited longer for a moment asks again whether the server is paused by now (P1)."""
 
 Gate = Callable[[], Awaitable[None]]

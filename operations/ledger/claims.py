@@ -37,8 +37,10 @@ from operations.machine import Ticket
 
 LEASE = timedelta(seconds=25)
 """How long a claim holds. A worker that dies is replaced after it; one that is slow is fenced."""
-AHEAD = timedelta(milliseconds=300)
+AHEAD = timedelta(milliseconds=200)
 """How far into the future slots of one server may be spoken for by new claims."""
+FARTHEST = timedelta(minutes=10)
+"""A free moment farther ahead than this was set by a clock that has been put back since: it binds nobody."""
 SWEEP = timedelta(seconds=2)
 SKEW = timedelta(seconds=5)
 """How far behind the clock of a claim another worker's may be, before the mark hides what it makes due."""
@@ -147,12 +149,13 @@ def _servers_due(now: datetime) -> dict[str, bool]:
         cursor.execute(
             f"""SELECT slug, is_due FROM (
                 SELECT s.slug, s.next_slot_at, {_TO_BE_SWEPT} AS to_be_swept, EXISTS (
-                    SELECT FROM due d WHERE d.server_id = s.slug AND d.due_at BETWEEN s.due_since AND %s
+                    SELECT FROM due d WHERE d.server_id = s.slug AND d.due_at <= %s
+                        AND d.due_at >= COALESCE(s.due_since, '-infinity')
                         AND (d.lease_until IS NULL OR d.lease_until <= %s)) AS is_due
                 FROM server s WHERE (s.paused_until IS NULL OR s.paused_until <= %s)
-                    AND (s.next_slot_at IS NULL OR s.next_slot_at <= %s)) servers
+                    AND (s.next_slot_at IS NULL OR s.next_slot_at NOT BETWEEN %s AND %s)) servers
             WHERE is_due OR to_be_swept ORDER BY next_slot_at NULLS FIRST""",
-            [now - SWEEP, now, now, now, now, now + AHEAD],
+            [now - SWEEP, now, now, now, now, now + AHEAD, now + FARTHEST],
         )
         return dict(cursor.fetchall())
 
@@ -175,7 +178,7 @@ def _claim_of(server: str, wanted: int, now: datetime) -> tuple[ServerProfile, d
         cursor.execute(_LOCK_SERVER, [now - SWEEP, now, server])
         next_slot_at, is_swept, since, *profile = cursor.fetchone()
         found = ServerProfile(**dict(zip(PROFILE, profile, strict=True)))
-        free_from, gap = max(now + pacing.LEAD, next_slot_at or now), pacing.slot_gap(found.max_qps)
+        free_from, gap = _free_from(now + pacing.LEAD, next_slot_at), pacing.slot_gap(found.max_qps)
         count = min(wanted, (now + AHEAD - free_from) // gap + 1)
         leases: dict[str, _Lease] = {}
         if count > 0:
@@ -328,7 +331,7 @@ def reserve_slots(server: str, bys: Sequence[datetime | None], *, now: datetime)
             "SELECT max_qps, next_slot_at, paused_until FROM server WHERE slug = %s FOR NO KEY UPDATE", [server]
         )
         max_qps, next_slot_at, paused_until = cursor.fetchone()
-        first = slot = max(now, next_slot_at or now, paused_until or now)
+        first = slot = _free_from(max(now, paused_until or now), next_slot_at)
         gap, taken = pacing.slot_gap(max_qps), 0
         for by in bys:
             slots.append(slot)
@@ -338,6 +341,10 @@ def reserve_slots(server: str, bys: Sequence[datetime | None], *, now: datetime)
         if taken:
             _reserve(server, first, gap, taken)
     return slots
+
+
+def _free_from(now: datetime, next_slot_at: datetime | None) -> datetime:
+    return now if next_slot_at is None or next_slot_at > now + FARTHEST else max(now, next_slot_at)
 
 
 def _reserve(server: str, first: datetime, gap: timedelta, count: int) -> None:

@@ -8,8 +8,24 @@ that reads one table and writes another lets both sides of a race win.
 
 Note [A narrow table for what is due]
 `operation` is wide and changes on transitions only. Each look of a million operations would
-rewrite it. So due time, lease and look counter live in `due`, a narrow table that holds only
-operations somebody still has to look at, with room on its pages for updates in place.
+rewrite it: measured, a claim and its write-back there cost the database 368 microseconds a look
+where they cost 69 in a table of their own. So due time, lease and look counter live in `due`, which
+holds only operations somebody still has to look at. What was chosen for it, and why:
+
+* A lease beside the due time, and not a due time that is moved on by the claim: a wish for an early
+  look moves the due time, and must not take the lease from whoever holds it.
+* A claim changes no indexed column of a routine row, so that it is a heap-only update, which leaves
+  nothing in any index. Fill factor 70 keeps the room for it on the row's own page.
+* One index for what is due, by server and time. A second one over the time alone made the planner
+  read all servers' rows for one server's where many were due at the same instant.
+* A small index for what is urgent: ordering by urgency first would sort all that is due.
+* The claim names its rows by an array and not by a join: of a join the planner expected thousands
+  of rows and read the whole table, sixty milliseconds for a hundred rows.
+* Vacuum at two per cent of dead rows: at the default of twenty a million looks pile up first.
+* The mark on the server's row: see Note [A low-water mark] in the ledger's claims.
+* An unchanged look writes this table alone, many in one statement, without waiting for the disk: if
+  it is lost the lease ends by itself. A claim does wait: a look number that was given out twice
+  would let an older look overwrite a newer one (P4).
 """
 
 from __future__ import annotations

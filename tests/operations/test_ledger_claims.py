@@ -7,6 +7,7 @@ import pytest
 from django.db import connection
 
 from operations import ledger, pacing
+from operations.ledger import claims
 from operations.ledger.claims import LEASE
 from operations.machine import StaleStep, State
 from tests.operations.room import NOON, together
@@ -113,6 +114,102 @@ class TestClaim:
 
         assert claim(room, after_s=119) == []
         assert len(claim(room, after_s=120)) == 1
+
+    def test_a_claim_brings_the_moments_of_its_first_requests(self, rooms):
+        room = rooms(max_qps=50)
+        for _ in range(3):
+            room.submit()
+
+        works = claim(room)
+
+        slots = [work.slot for work in works]
+        assert slots == [slots[0] + number * pacing.slot_gap(50) for number in range(3)]
+        assert ledger.reserve_slot(room.server, now=room.now) == slots[-1] + pacing.slot_gap(50)
+
+    def test_f10_a_claim_speaks_for_no_more_than_a_pause_may_take_to_reach_everybody(self, rooms):
+        room = rooms(max_qps=50)
+        for _ in range(30):
+            room.submit()
+
+        slots = [work.slot for work in claim(room, limit=30)]
+
+        assert max(slots) <= room.now + pacing.LEAD + claims.AHEAD
+
+    def test_after_a_pause_there_is_no_burst(self, rooms):
+        room = rooms(max_qps=10)
+        for _ in range(20):
+            room.submit()
+        ledger.pause_server(room.server, until=room.later(60), reason="429")
+
+        slots = [work.slot for work in ledger.claim(limit=20, now=room.later(60))]
+
+        assert slots
+        assert all(later - earlier == pacing.slot_gap(10) for earlier, later in pairwise(slots))
+
+    def test_urgent_ones_have_the_first_moments(self, room):
+        routine, urgent = room.at(State.WORKING), room.at(State.WORKING)
+        room.now = room.later(60)
+        room.press(urgent)
+
+        first, second = claim(room)
+
+        assert (first.row.id, second.row.id) == (urgent, routine)
+        assert first.slot < second.slot
+
+    def test_of_many_servers_each_gives_its_share(self, rooms):
+        busy, calm = rooms(max_qps=50), rooms(max_qps=50)
+        for _ in range(20):
+            busy.submit()
+        for _ in range(4):
+            calm.submit()
+
+        claimed = ledger.claim(limit=8, now=NOON)
+
+        assert sorted(work.server.slug for work in claimed) == sorted([busy.server, calm.server] * 4)
+
+
+class TestMark:
+    """Note [A low-water mark]: it hides nothing for long, whatever the clocks do."""
+
+    def test_what_became_due_below_it_is_found_by_the_next_sweep(self, room):
+        operation = room.at(State.WORKING)
+        claim(room)
+        with connection.cursor() as cursor:
+            cursor.execute("UPDATE due SET due_at = %s WHERE operation_id = %s", [room.later(-3600), operation])
+
+        assert claim(room, after_s=1) == []
+        assert len(claim(room, after_s=2.1)) == 1
+
+    def test_a_clock_that_was_put_back_sweeps_at_once(self, room):
+        room.at(State.WORKING)
+        claim(room, after_s=3600)
+        room.now = room.later(-7200)
+        room.submit()
+
+        assert len(claim(room)) == 1
+
+    def test_a_wish_just_behind_the_clock_is_found_at_once(self, room):
+        operation = room.at(State.WORKING)
+        claim(room, after_s=1)
+
+        ledger.look_now(operation, by="a", now=room.now)
+
+        assert [work.row.id for work in claim(room, after_s=1.5)] == [operation]
+
+
+class TestHands:
+    def test_one_server_may_have_half_of_them(self):
+        assert ledger.Hands(most=200).free_for("a") == 100
+
+    def test_however_many_servers_hang_a_part_stays_free(self):
+        held = {}
+        for server in "abcde":
+            held[server] = ledger.Hands(most=200, held=held).free_for(server)
+        hands = ledger.Hands(most=200, held=held)
+
+        assert all(count > 0 for count in held.values())
+        assert hands.free() > 0
+        assert hands.free_for("another") > 0
 
 
 class TestUnchanged:
