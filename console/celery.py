@@ -10,6 +10,7 @@ from typing import Any
 
 from celery import Celery, bootsteps
 from celery.beat import EmbeddedService, Scheduler
+from celery.signals import worker_process_shutdown
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 
@@ -34,8 +35,20 @@ class BeatThread(bootsteps.StartStopStep):
         return EmbeddedService(parent.app, thread=True, scheduler_cls=Scheduler)
 
 
+def rest(**_told: Any) -> None:  # noqa: ANN401 - whatever Celery says of a process that ends
+    """Let the drives of this process end before it goes: a request cut off leaves its call unknown for nothing (L4)."""
+    from operations.engine import engine
+
+    if engine.cache_info().currsize:
+        engine().stop(REST)
+
+
+# With `--processes` the engines are in the children of the worker, which its own steps do not reach.
+worker_process_shutdown.connect(rest)
+
+
 class EngineRest(bootsteps.StartStopStep):
-    """Lets the drives of this worker end before it goes: a request cut off leaves its call unknown for nothing (L4)."""
+    """Gives the drives of this worker their rest."""
 
     requires = ("celery.worker.components:Pool",)
     label = "EngineRest"
@@ -45,10 +58,7 @@ class EngineRest(bootsteps.StartStopStep):
 
     def stop(self, parent: Any) -> None:  # noqa: ANN401, ARG002 - as above
         """Wait for what is under way, for some seconds."""
-        from operations.engine import engine
-
-        if engine.cache_info().currsize:
-            engine().stop(REST)
+        rest()
 
 
 def _beat_is_on() -> bool:

@@ -13,6 +13,7 @@ import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest import mock
 
 from tests.bench.table import Line
 
@@ -79,9 +80,8 @@ def capture():
         said.append(psycopg.ClientCursor(cursor.connection).mogrify(query, params) if params else query)
         return given
 
-    psycopg.Cursor.execute = overhear
-    end()
-    psycopg.Cursor.execute = execute
+    with mock.patch.object(psycopg.Cursor, "execute", overhear):
+        end()
     statements = [" ".join(part.split()) for text in said for part in text.split(";\n")]
     lock = next(number for number, text in enumerate(statements) if "FOR UPDATE OF o" in text)
     wrapped = [*statements[:lock], "BEGIN", *statements[lock:-1], "COMMIT", statements[-1]]

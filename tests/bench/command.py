@@ -1,6 +1,7 @@
 """The command line of the bench: every line side by side in one run, one table, an exit code."""
 
 import time
+from collections.abc import Callable
 
 from tests.bench import accepting, claiming, ground, limiting, looking, pages, table
 
@@ -13,7 +14,7 @@ PARTS = {
 }
 
 
-def run(*, only, quick, tell):
+def run(*, only: list[str] | None, quick: bool, tell: Callable[[str], None]) -> int:
     """Measure and print; return 1 where a required target is missed."""
     made = []
     with ground.ground(tell) as place:

@@ -78,8 +78,8 @@ class Ground:
         started = self.begin(module, *words, conninfo=conninfo, python=python, **more)
         said, _ = started.communicate(timeout=PATIENCE)
         if started.returncode:
-            words = (self.home / "bench.log").read_text(errors="replace")[-3000:]
-            raise RuntimeError(f"{module} ended with {started.returncode}:\n{words}")
+            told = (self.home / "bench.log").read_text(errors="replace")[-3000:]
+            raise RuntimeError(f"{module} ended with {started.returncode}:\n{told}")
         return json.loads(said.splitlines()[-1]) if said else {}
 
     def begin(self, module, *words, conninfo=None, python=sys.executable, **more):

@@ -14,12 +14,15 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--concurrency", type=int, default=4, help="threads (4)")
+        parser.add_argument("--processes", type=int, default=0, help="that many processes instead: more than one core")
+        parser.add_argument("--name", help="of this group of workers, such as drives@host-2 (celery@ and the host)")
 
-    def handle(self, *, concurrency: int, **options: Any) -> None:
-        # Threads: a drive step waits for the network and the database, and a process costs 50 MB.
+    def handle(self, *, concurrency: int, processes: int, name: str | None, **options: Any) -> None:
+        # Threads: one engine keeps a core busy, and a process costs 50 MB.
         worker = app.Worker(
-            pool="threads",
-            concurrency=concurrency,
+            pool="prefork" if processes else "threads",
+            concurrency=processes or concurrency,
+            hostname=name,
             loglevel="WARNING",
             without_gossip=True,
             without_mingle=True,
