@@ -134,3 +134,4 @@ class DeskClaim(models.Model):
 
     class Meta:
         db_table = "desk_claim"
+        indexes = [models.Index(fields=["by"], name="desk_claim_of_person")]

@@ -88,10 +88,10 @@ _SEED = (
     """INSERT INTO effect_record (operation_id, opened_at, cause, facts)
     SELECT id, entered_at, 'CANCEL_WON', '[]' FROM operation WHERE state = 'CANCELLED_ACCEPTED'""",
     """INSERT INTO desk_claim (operation_id, by, at)
-    SELECT id, 'person:olga', now() FROM operation WHERE principal = 'person-16'""",
+    SELECT id, 'person:olga', now() FROM operation WHERE principal = 'person-16' ORDER BY entered_at LIMIT 60""",
     """INSERT INTO verdict_proposal (id, operation_id, verdict, seen_version, by, at, reason, content)
     SELECT md5('proposal' || id)::uuid, id, 'GAVE_UP', 1, 'person:otto', now(), 'nobody knows', '{}'
-    FROM operation WHERE principal = 'person-17'""",
+    FROM operation WHERE principal = 'person-17' ORDER BY entered_at LIMIT 60""",
     f"""INSERT INTO journal (operation_id, at, kind, event, source, target, version, epoch, cancel_generation, round,
         look, actor, detail, evidence_seqs, step)
     SELECT id, entered_at, 'STEP', 'TASK_NAMED', CASE WHEN state = 'RECONCILED' THEN 'UNKNOWN' ELSE 'SUBMITTING' END,
