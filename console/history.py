@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
+from django.utils.translation import pgettext_lazy as plazy
 
 from console import words
 from operations.machine import FINAL, Event, State
@@ -109,7 +110,9 @@ _NOTES: Mapping[str, _StrPromise] = MappingProxyType(
         "ROUND_RELEASED": lazy("The question was given back"),
         "ROUND_EXTENDED": lazy("The question got more time"),
         "ROUND_EXPIRED": lazy("The question's time was over; nothing was approved"),
-        "QUESTION_RENAMED": lazy("The server repeated its question under another id of its own; it is the same question"),
+        "QUESTION_RENAMED": lazy(
+            "The server repeated its question under another id of its own; it is the same question"
+        ),
         "QUESTION_AFTER_CANCEL": lazy("A question came after the cancel: kept, never asked"),
         "SUBMITTED": lazy("The call node submitted the call"),
         "PROTOCOL_STATUS": lazy("The server's word changed"),
@@ -294,13 +297,24 @@ def actor_words(actor: str) -> str:
     return name if kind == "person" else ""
 
 
+_ANSWERS = {
+    "accept": plazy("an answer", "accept"),
+    "decline": plazy("an answer", "decline"),
+    "cancel": plazy("an answer", "cancel"),
+}
+
+
 def _answers(rounds: Sequence[RoundRow]) -> list[Happening]:
     return [
         Happening(
             at=row.answered_at,
             lane=Lane.PEOPLE,
             says=_("%(who)s answered round %(number)d: %(what)s")
-            % {"who": actor_words(row.answered_by), "number": row.number, "what": ", ".join(row.actions)},
+            % {
+                "who": actor_words(row.answered_by),
+                "number": row.number,
+                "what": ", ".join(str(_ANSWERS.get(one, one)) for one in row.actions),
+            },
             tone="ok",
             strong=True,
             label=actor_words(row.answered_by),
