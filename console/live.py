@@ -9,8 +9,9 @@ Nothing here has to arrive. A page asks the ledger again when its socket opens, 
 
 Note [Gather for a moment]
 Five hundred changes in a second would overflow the layer's queue of a slow browser, and the layer
-drops what overflows. So changes are gathered for a moment, only the newest version of each
-operation is sent on, and where there are too many, one `resync` stands for all of them.
+drops what overflows. So what follows a change within a moment is gathered, only the newest version of
+each operation is sent on, and where there are too many, one `resync` stands for all of them. The first
+change after a rest goes out at once: nobody waits for others that do not come.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class Listener:
         self._waiting: dict[str | None, set[asyncio.Event]] = {}
         self._gathered: dict[str, int] = {}
         self._resync = False
+        self._passed_on_at = float("-inf")
 
     @property
     def is_needed(self) -> bool:
@@ -135,9 +137,11 @@ class Listener:
             if not (self._gathered or self._resync):
                 await asyncio.wait_for(held.execute("SELECT 1"), PROBE_S)
                 continue
-            async for notice in held.notifies(timeout=GATHER_S):
+            rested = asyncio.get_running_loop().time() - self._passed_on_at
+            async for notice in held.notifies(timeout=max(0.0, GATHER_S - rested)):
                 self._note(notice.payload)
             await self._pass_on()
+            self._passed_on_at = asyncio.get_running_loop().time()
 
     def _note(self, payload: str) -> None:
         try:

@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable
 
-from tests.bench import accepting, claiming, ground, limiting, looking, pages, table
+from tests.bench import accepting, claiming, ground, limiting, looking, pages, people, table
 
 PARTS = {
     "looks": looking.lines,
     "claims": claiming.lines,
     "ends": accepting.lines,
     "limits": limiting.lines,
+    "people": people.lines,
     "pages": lambda made, quick: pages.lines(made, large=100_000 if quick else 1_000_000),
 }
 
