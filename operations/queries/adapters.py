@@ -17,6 +17,7 @@ from django.db.models import Max
 from operations.machine import FINAL, State
 from operations.models import AdapterRelease, AuditEvent, ProtocolVersion, Server
 from operations.queries import PAGE
+from operations.queries.scope import clause, within
 from operations.rollout import Mode, Offer, on_trial
 
 HOUR = timedelta(hours=1)
@@ -179,7 +180,7 @@ def _health(since: datetime) -> dict[str, Health]:
 
 def _servers() -> dict[str, list[ServerUse]]:
     found: dict[str, list[ServerUse]] = {}
-    for row in Server.objects.prefetch_related("tools").order_by("slug"):
+    for row in within(Server.objects.prefetch_related("tools"), server="slug").order_by("slug"):
         tools = sorted(row.tools.all(), key=lambda tool: tool.name)
         use = ServerUse(
             slug=row.slug,
@@ -261,17 +262,19 @@ def in_flight_of(name: str, *, earlier_epochs: bool = False, limit: int = PAGE) 
 
     `earlier_epochs`: only what was begun before the last rollback.
     """
+    here, seen = clause("o.server_id")
     with connection.cursor() as cursor:
         cursor.execute(
-            """SELECT o.id::text, COALESCE(NULLIF(td.title, ''), t.name), o.state, o.server_id, o.call_node,
+            f"""SELECT o.id::text, COALESCE(NULLIF(td.title, ''), t.name), o.state, o.server_id, o.call_node,
                 CASE WHEN o.created_epoch = p.epoch THEN o.release ELSE p.release END,
                 o.state = 'SUBMITTING' AND o.sends > o.sends_disproved, s.lookup, o.created_at
             FROM operation o JOIN protocol_version p ON p.version = o.protocol
             JOIN tool t ON t.id = o.tool_id JOIN tool_descriptor td ON td.id = o.descriptor_id
             JOIN server s ON s.slug = o.server_id
             WHERE o.protocol = %s AND NOT o.state = ANY(%s) AND (NOT %s OR o.created_epoch < p.epoch)
+                AND {here}
             ORDER BY 7 DESC, o.created_at, o.id LIMIT %s""",
-            [name, _FINAL, earlier_epochs, limit],
+            [name, _FINAL, earlier_epochs, *seen, limit],
         )
         names = tuple(InFlight.__dataclass_fields__)
         found = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

@@ -14,6 +14,7 @@ from django.db import connection
 from operations.gates import LIMITS, NOTHING, Figure, Gate
 from operations.machine import FINAL, State
 from operations.models import GateDay, InterleavingRun, LedgerCheck, Operation
+from operations.queries.scope import within
 
 DAYS = 30
 SHOWN = 20
@@ -184,11 +185,11 @@ def behind(*, now: datetime) -> tuple[Behind, ...]:
     hits = [(gate, *hit) for gate, sql in _BEHIND.items() for hit in _hits(sql, names)]
     rows = {
         str(row.id): row
-        for row in Operation.objects.filter(id__in={hit[1] for hit in hits})
+        for row in within(Operation.objects.filter(id__in={hit[1] for hit in hits}))
         .select_related("tool", "descriptor")
         .only("state", "tool__name", "descriptor__title")
     }
-    found = [_behind(gate, rows[id_], at, took) for gate, id_, at, took in hits]
+    found = [_behind(gate, rows[id_], at, took) for gate, id_, at, took in hits if id_ in rows]
     return tuple(sorted(found, key=lambda one: (not one.breaks, one.gate, -one.took)))
 
 

@@ -12,6 +12,7 @@ from django.db.models import Model
 
 from operations.models import Evidence, EvidencePayload, Journal, Operation, Permit, Receipt
 from operations.proof import FORMAT
+from operations.queries.scope import within
 
 _OPERATION = [
     "client",
@@ -87,7 +88,8 @@ def compose(operation: uuid.UUID, *, now: datetime) -> dict[str, Any] | None:
 
     Bytes are base64; those that policy has purged are null, and their digests stay.
     """
-    receipt = Receipt.objects.select_related("outbox").filter(operation=operation).first()
+    held = within(Receipt.objects.select_related("outbox"), server="operation__server_id")
+    receipt = held.filter(operation=operation).first()
     if receipt is None:
         return None
     row = Operation.objects.select_related("descriptor", "tool").defer("arguments").get(pk=operation)

@@ -12,6 +12,7 @@ from django.db.models.functions import Coalesce, Greatest, Length
 
 from operations.models import Due, Operation, Server, Tool, ToolDescriptor
 from operations.queries import CAP, PAGE
+from operations.queries.scope import within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,21 +155,21 @@ def server_address(slug: str) -> ServerAddress | None:
 def servers() -> tuple[ServerView, ...]:
     """Return every registered server with its tools, by name. 2 queries."""
     by_server: dict[str, list[ToolView]] = {}
-    for tool in Tool.objects.select_related("descriptor").defer("descriptor__raw").order_by("name"):
+    for tool in within(Tool.objects.select_related("descriptor").defer("descriptor__raw")).order_by("name"):
         by_server.setdefault(tool.server_id, []).append(_tool_view(tool))
-    rows = Server.objects.select_related("protocol").order_by("slug")
+    rows = within(Server.objects.select_related("protocol"), server="slug").order_by("slug")
     return tuple(_server_view(row, tuple(by_server.get(row.slug, ()))) for row in rows)
 
 
 def server(slug: str) -> ServerView | None:
     """Return one server with its tools; None when none has this name. 2 queries."""
-    row = Server.objects.select_related("protocol").filter(pk=slug).first()
+    row = within(Server.objects.select_related("protocol"), server="slug").filter(pk=slug).first()
     return _server_view(row, tools_of(slug)) if row else None
 
 
 def tools_of(slug: str) -> tuple[ToolView, ...]:
     """Return the tools of one server, by name. 1 query."""
-    tools = Tool.objects.filter(server=slug).select_related("descriptor").defer("descriptor__raw")
+    tools = within(Tool.objects.filter(server=slug)).select_related("descriptor").defer("descriptor__raw")
     return tuple(_tool_view(tool) for tool in tools.order_by("name"))
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from django.db import connection
 
 from operations.queries import CAP, PAGE
+from operations.queries.scope import clause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +27,14 @@ class ServerTrouble:
 
 def find_servers(*, limit: int = PAGE) -> tuple[ServerTrouble, ...]:
     """Return the servers in trouble, longest first. 1 query over one small index."""
+    here, seen = clause("d.server_id")
     with connection.cursor() as cursor:
         cursor.execute(
-            """SELECT s.slug, s.title, min(d.trouble_since),
+            f"""SELECT s.slug, s.title, min(d.trouble_since),
                 (array_agg(d.trouble ORDER BY d.trouble_since DESC))[1], least(count(*), %s)
             FROM due d JOIN server s ON s.slug = d.server_id
-            WHERE d.trouble_since IS NOT NULL GROUP BY s.slug, s.title ORDER BY 3, 1 LIMIT %s""",
-            [CAP, limit],
+            WHERE d.trouble_since IS NOT NULL AND {here} GROUP BY s.slug, s.title ORDER BY 3, 1 LIMIT %s""",
+            [CAP, *seen, limit],
         )
         rows = cursor.fetchall()
     return tuple(
