@@ -118,6 +118,21 @@ def test_a_kept_list_opens_by_itself_and_follows_the_person(visit, running, ann)
     expect(elsewhere.get_by_role("link", name=ann)).to_have_count(0)
 
 
+def test_without_a_socket_a_page_asks_by_itself_every_fifteen_seconds(product, visit, running, ann):
+    """A network that lets no socket through costs some seconds, and never a wrong page."""
+    olga = visit("olga", "/")
+    olga.route_web_socket("**/ws/live", lambda socket: socket.close())
+    olga.goto(f"/operations/?principal={ann}")
+    expect(olga.locator("body")).to_have_attribute("data-live", "lost")
+    expect(olga.locator("#live-lost")).to_be_visible()
+    olga.evaluate("window.notReloaded = true")
+
+    product.api(f"operations/{running[0]}/cancel", {"reason": "not needed any more"})
+
+    expect(olga.locator("tbody .badge.off")).to_have_text("Cancelled")
+    assert olga.evaluate("window.notReloaded")
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_nothing_stands_in_anybodys_way_and_nothing_is_too_wide(visit, running, outage, ann, theme):
     """No page breaks a rule of axe, in either theme, nor is wider than a phone."""
