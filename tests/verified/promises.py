@@ -25,6 +25,7 @@ from adapters.contract import (
     Handle,
     Lookup,
     NeedsInput,
+    Overheard,
     Promises,
     ProtocolStatus,
     Refused,
@@ -196,7 +197,8 @@ class Talk:
 
         async def listen(stream):
             async for one in stream.heard():
-                await self.heard.put(one)
+                if isinstance(one, Overheard):  # a hint is no question (P7)
+                    await self.heard.put(one)
 
         async with self.adapter.listen(self.wire, self.handle, last_event_id="", total_s=PATIENCE) as stream:
             task = asyncio.create_task(listen(stream))

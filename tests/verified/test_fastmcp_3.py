@@ -23,6 +23,7 @@ from adapters.contract import (
     Ended,
     Endpoint,
     Handle,
+    Hinted,
     Lookup,
     NotReady,
     ProtocolStatus,
@@ -87,12 +88,13 @@ class TestAdapter:
         }
 
     async def test_two_questions_come_on_the_standing_stream_and_the_status_never_says_so(self, fastmcp_3_server):
-        """I4. Deviates three times: the id 0, no name of a task, `working` while it waits."""
-        asked, statuses = [], []
+        """I4, P7. Deviates three times: the id 0, no name of a task, `working` while it waits. It hints at more."""
+        asked, statuses, hints = [], [], 0
         async with wired(fastmcp_3_server) as wire, opened_and_heard(wire) as (session, heard):
             handle = await submitted(wire, session, "ask", {"n": 2})
             for _ in range(2):
-                one = await asyncio.wait_for(heard.get(), PATIENCE)
+                while isinstance(one := await asyncio.wait_for(heard.get(), PATIENCE), Hinted):
+                    hints += 1
                 asked.append((one.question.key, one.question.message, one.task_id, one.event_id))
                 statuses.append((await ADAPTER.look(wire, handle, expect_question=True)).task.status)
                 reply = Reply(key=one.question.key, action=Action.ACCEPT, content=YES)
@@ -102,6 +104,7 @@ class TestAdapter:
 
         assert asked == [("0", "question 0", None, ""), ("1", "question 1", None, "")]
         assert statuses == [ProtocolStatus.WORKING] * 2
+        assert hints > 0
         assert text_of(result) == "accept True, accept True"
 
     async def test_a_result_that_is_asked_for_too_early_is_not_ready(self, fastmcp_3_server):
