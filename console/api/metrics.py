@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from django.views.decorators.http import require_safe
 
-from operations.queries import adapters, desk, gates
+from operations.queries import adapters, desk, gates, shadows
 from operations.queries.servers import oldest_overdue
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -32,6 +32,7 @@ HELP = {
     "longcall_operations_handed_over": ("gauge", "Open operations begun before the last rollback of their version."),
     "longcall_epoch": ("counter", "Execution epoch of a protocol version."),
     "longcall_submits_open": ("gauge", "1: new calls of this protocol version are let in."),
+    "longcall_divergences_open": ("gauge", "Differences between a release on trial and existing paths, unexplained."),
     "longcall_steps_hour": ("gauge", "Recorded steps of the last hour."),
     "longcall_steps_unusable_hour": ("gauge", "Recorded steps of the last hour that brought nothing usable."),
     "longcall_server_requests_total": ("counter", "Requests that had leave to go out to a server."),
@@ -68,6 +69,7 @@ def write(now: datetime) -> str:
 
 
 def _versions(now: datetime) -> Iterator[Sample]:
+    differences = shadows.count_open()
     for version in adapters.versions(now=now):
         label = (("protocol", version.version),)
         for state, count in version.in_flight.items():
@@ -75,6 +77,7 @@ def _versions(now: datetime) -> Iterator[Sample]:
         yield Sample("longcall_operations_handed_over", version.of_earlier_epochs, label)
         yield Sample("longcall_epoch", version.epoch, label)
         yield Sample("longcall_submits_open", version.submits_open, label)
+        yield Sample("longcall_divergences_open", differences.get(version.version, 0), label)
         yield Sample("longcall_steps_hour", version.health.steps, label)
         yield Sample("longcall_steps_unusable_hour", version.health.trouble, label)
         for server in version.servers:
