@@ -304,9 +304,7 @@ def _lookup_problem(name: str, negotiation: Negotiation) -> str:
     told = strictjson.parse(tool.raw)
     annotations = told.get("annotations") if isinstance(told, dict) else None
     read_only = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
-    return (
-        "" if read_only else f"{name!r} does not say that it is read-only (readOnlyHint); a lookup changes nothing"
-    )
+    return "" if read_only else f"{name!r} does not say that it is read-only (readOnlyHint); a lookup changes nothing"
 
 
 def _tool_outlook(name: str, support: TaskSupport, *, creates_tasks: bool, limit_s: int | None) -> ToolOutlook:
