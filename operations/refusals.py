@@ -59,7 +59,25 @@ CREATE OR REPLACE TRIGGER {table}_no_truncate BEFORE TRUNCATE ON {table}
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();"""
         for table in APPEND_ONLY
     ]
-    return function + "".join(triggers)
+    return function + "".join(triggers) + _payload_guard()
+
+
+def _payload_guard() -> str:
+    """The one exception (L7): the purge lets go of the bytes of what has ended; their digests stay."""
+    final = ", ".join(f"'{state}'" for state in sorted(FINAL))
+    return f"""
+CREATE OR REPLACE FUNCTION refuse_payload_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'DELETE' AND current_setting('longcall.purge', true) = 'on' AND EXISTS (
+        SELECT FROM evidence e JOIN operation o ON o.id = e.operation_id
+        WHERE e.id = OLD.evidence_id AND o.state IN ({final}))
+    THEN
+        RETURN OLD;
+    END IF;
+    RAISE EXCEPTION '% is append-only: % refused', TG_TABLE_NAME, TG_OP USING ERRCODE = 'check_violation';
+END $$;
+CREATE OR REPLACE TRIGGER evidence_payload_append_only BEFORE UPDATE OR DELETE ON evidence_payload
+    FOR EACH ROW EXECUTE FUNCTION refuse_payload_change();"""
 
 
 def _operation_guard() -> str:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 
 from adapters.contract import Negotiation, ToolDescriptor
@@ -125,6 +125,24 @@ def register_server(server: NewServer, *, note: Note | None = None, moves: bool 
                 server.listens,
             ],
         )
+
+
+class ServerKept(LedgerError):
+    """It has a history: calls were made there, or it described tools. That is a record, and stays."""
+
+
+def remove_server(slug: str, *, note: Note | None = None) -> None:
+    """Forget a server that was registered and never got further. Raises NoSuchServer and ServerKept."""
+    try:
+        with transaction.atomic(durable=True), connection.cursor() as cursor:
+            before = admin.locked("server", "slug", slug, ("title", "url", "protocol"))
+            if before is None:
+                raise NoSuchServer(f"no server {slug!r} is registered")
+            if note is not None:
+                admin.record(note, "SERVER_REMOVED", f"server:{slug}", before=before, after={})
+            cursor.execute("DELETE FROM server WHERE slug = %s", [slug])
+    except IntegrityError as error:
+        raise ServerKept(f"{slug} has a history: stop its calls instead") from error
 
 
 def _require_idle(cursor: CursorWrapper, slug: str) -> None:
