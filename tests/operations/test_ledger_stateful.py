@@ -1,6 +1,7 @@
 """Any order of ledger calls, from two connections, under fresh and old tickets, keeps every invariant (A1-A6, L5)."""
 
 import uuid
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,10 +12,14 @@ from operations import ledger
 from operations.ledger.step import LedgerError
 from operations.machine import Delivery, Event, Reason, StepError
 from operations.queries import invariants
+from operations.verdicts import Verdict
 from tests.operations.room import Room, fence_off, result, seen, together
 
 LOOKS = st.sampled_from(["working", "asking", "ended", "absent"])
 WHO = st.booleans()
+RIVALS = st.sampled_from(
+    ["leaves", "asks_again", "is_lost", "presses", "answers", "delivers", "works", "ends", "runs_out", "is_closed"]
+)
 
 
 class Ledger(RuleBasedStateMachine):
@@ -124,6 +129,63 @@ class Ledger(RuleBasedStateMachine):
         named = {"event": Event.BUDGET_ENDED, "reason": Reason.BUDGET_ENDED, "next_at": self.room.later()}
         self._try(elsewhere, ledger.hand_to_person, **named)
 
+    @rule(first=RIVALS, second=RIVALS)
+    def at_once(self, first, second):
+        """Two connections set out at the same moment under the same ticket: the row's lock decides."""
+        came = together(
+            *(partial(getattr(self, f"_{name}"), self.room.ticket(self.operation)) for name in (first, second))
+        )
+
+        for one in came:
+            assert not isinstance(one, Exception) or isinstance(one, StepError | LedgerError), one
+
+    def _step(self, ticket, function, **named):
+        return function(self.operation, ticket=ticket, now=self.room.now, **named)
+
+    def _leaves(self, ticket):
+        self._step(ticket, ledger.permit_submit, permit=uuid.uuid4(), as_task=True)
+
+    def _asks_again(self, ticket):
+        self._step(ticket, ledger.permit_replay, permit=uuid.uuid4())
+
+    def _is_lost(self, ticket):
+        self._step(ticket, ledger.submit_lost, why="")
+
+    def _presses(self, _ticket):
+        self.room.press(self.operation)
+
+    def _answers(self, _ticket):
+        if self.room.round(self.operation):
+            self.room.answer(self.operation)
+
+    def _delivers(self, ticket):
+        self._step(ticket, ledger.permit_answer, permit=uuid.uuid4())
+
+    def _works(self, ticket):
+        if self.room.row(self.operation).task_id:
+            self._step(ticket, ledger.saw, seen=self.room.working(self.operation), next_at=self.room.later())
+
+    def _ends(self, ticket):
+        if self.room.row(self.operation).task_id:
+            self._step(ticket, ledger.saw, seen=self.room.ended(self.operation), next_at=self.room.later())
+
+    def _runs_out(self, ticket):
+        named = {"event": Event.BUDGET_ENDED, "reason": Reason.BUDGET_ENDED, "next_at": self.room.later()}
+        self._step(ticket, ledger.hand_to_person, **named)
+
+    def _is_closed(self, _ticket):
+        version = self.room.row(self.operation).version
+        told = {"seen_version": version, "by": "person:olga", "reason": "nobody knows"}
+        ledger.judge(self.operation, Verdict.GAVE_UP, now=self.room.now, **told)
+
+    @rule(elsewhere=WHO, proves=st.sampled_from(["lost", "not_sent", "disproved"]))
+    def replay(self, elsewhere, proves):
+        permit = uuid.uuid4()
+        self._try(elsewhere, ledger.permit_replay, permit=permit)
+        if permit in {one.id for one in self.room.permits(self.operation)}:
+            named = {"settlement": proves, "why": "", "misses": 1, "next_at": self.room.later()}
+            self._try(elsewhere, ledger.replay_failed, permit=permit, **named)
+
     @rule()
     def roll_back(self):
         fence_off()
@@ -143,8 +205,10 @@ def _caught(step):
 
 
 @pytest.mark.usefixtures("committed")
-def test_any_order_of_calls_keeps_every_invariant():
+@pytest.mark.parametrize("examples, steps", [(25, 25), pytest.param(1500, 50, marks=pytest.mark.long)])
+def test_any_order_of_calls_keeps_every_invariant(examples, steps):
     quiet = [HealthCheck.too_slow, HealthCheck.data_too_large]
     run_state_machine_as_test(
-        Ledger, settings=settings(max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=quiet)
+        Ledger,
+        settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=quiet),
     )
