@@ -6,8 +6,10 @@ result may go to its call node.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import islice
 from urllib.parse import urlsplit
 
@@ -75,8 +77,7 @@ def violations(schema: object, value: Json) -> tuple[str, ...]:
     if not isinstance(schema, dict):
         return ("the schema is not an object",)
     try:
-        # Without formats: "regex" would hand the schema's patterns to Python's own engine.
-        Draft202012Validator.check_schema(schema, format_checker=FormatChecker(formats=()))
+        _check_schema(json.dumps(schema))
         return tuple(_sentence(error) for error in islice(boundedschema.errors(schema, value), MAX_FINDINGS))
     except SchemaError as error:
         return (f"{UNUSABLE}: {error.message[:300]}",)
@@ -88,6 +89,13 @@ def violations(schema: object, value: Json) -> tuple[str, ...]:
         return (f"{UNUSABLE}: it refers to something outside itself",)
     except (RecursionError, re.error, TypeError, ValueError, OverflowError) as error:
         return (f"{UNUSABLE}: {type(error).__name__}",)
+
+
+@lru_cache(maxsize=64)
+def _check_schema(text: str) -> None:
+    """Raise SchemaError unless this is a usable schema. Every call of a tool comes with the same one."""
+    # Without formats: "regex" would hand the schema's patterns to Python's own engine.
+    Draft202012Validator.check_schema(json.loads(text), format_checker=FormatChecker(formats=()))
 
 
 def _sentence(error: ValidationError) -> str:

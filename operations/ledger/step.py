@@ -189,6 +189,8 @@ class Step:
             self._write_row()  # the database checks each step by itself
         self._moved = True
         columns = {"reason": "", **columns}
+        if source is State.CANCEL_REQUESTED and self.row.cancel_settled_at is None:
+            columns.setdefault("cancel_settled_at", self.now)  # G4: whatever ends the asking settles the cancel
         self._change(state=target, entered_at=self.now, version=self.row.version + 1, **columns)
         self._journal(JournalKind.STEP, event.value, source, target, detail)
         if target is State.UNKNOWN:

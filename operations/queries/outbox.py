@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
-from django.db.models import BinaryField, Case, F, Value, When
-from django.db.models.functions import Length
-
-from operations.models import Outbox
+from django.db import connection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,27 +38,20 @@ def ready_rows(client: str, *, after: int, limit: int, inline: int) -> tuple[Rea
     smaller one may turn up later (B227). Whoever starts again starts at 0; acknowledged rows are gone by then.
     `inline` is in bytes.
     """
-    waiting = Outbox.objects.filter(client=client, acknowledged_at__isnull=True, seq__gt=after)
-    size = Length("receipt__result")
-    small = Case(
-        When(size__lte=inline, then=F("receipt__result")), default=Value(None), output_field=BinaryField(null=True)
-    )
-    rows = waiting.select_related("receipt").defer("receipt__result").annotate(size=size).annotate(small=small)
-    return tuple(_ready_row(row) for row in rows.order_by("seq")[:limit])
+    with connection.cursor() as cursor:
+        cursor.execute(_READY, [inline, client, after, limit])
+        return tuple(_ready_row(found) for found in cursor.fetchall())
 
 
-def _ready_row(row: Outbox) -> ReadyRow:
-    small: bytes | memoryview | None = getattr(row, "small", None)
-    return ReadyRow(
-        seq=row.seq,
-        receipt=str(row.receipt_id),
-        operation=str(row.receipt.operation_id),
-        call_node=row.receipt.call_node,
-        outcome=row.receipt.outcome,
-        verdict=row.receipt.verdict,
-        summary=row.receipt.summary,
-        decided_at=row.receipt.at,
-        result_digest=row.receipt.result_digest,
-        result_size=getattr(row, "size", None),
-        result=None if small is None else bytes(small),
-    )
+_READY = """
+    SELECT x.seq, r.id::text, r.operation_id::text, r.call_node, r.outcome, r.verdict, r.summary, r.at,
+        r.result_digest, octet_length(r.result), CASE WHEN octet_length(r.result) <= %s THEN r.result END
+    FROM outbox x JOIN receipt r ON r.id = x.receipt_id
+    WHERE x.client = %s AND x.acknowledged_at IS NULL AND x.seq > %s ORDER BY x.seq LIMIT %s"""
+# Plain SQL: every call node asks this again and again, and the ORM would write it anew each time.
+
+
+def _ready_row(found: tuple[Any, ...]) -> ReadyRow:
+    *values, small = found
+    named = dict(zip(ReadyRow.__dataclass_fields__, values, strict=False))
+    return ReadyRow(**named, result=None if small is None else bytes(small))

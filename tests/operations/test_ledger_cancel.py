@@ -285,6 +285,17 @@ class TestUnconfirmed:
         ledger.state_overdue(now=room.later(60))
         assert len(room.journal(operation, event="CANCEL_NOT_CONFIRMED")) == 1
 
+    @pytest.mark.parametrize("end", ["ended", "absent"])
+    def test_g4_whatever_ends_the_asking_settles_it(self, room, end):
+        """Found by interleavings: the cancel hung, a completion won, and its time seemed to run on."""
+        operation = room.at(State.CANCEL_REQUESTED)
+        room.now = room.later(9)
+
+        room.saw(operation, room.ended(operation) if end == "ended" else room.absent())
+
+        assert room.row(operation).state is not State.CANCEL_REQUESTED
+        assert _column(operation, "cancel_settled_at") == room.now
+
 
 def _swept(room, operation, now):
     ledger.state_overdue(now=now)
