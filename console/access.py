@@ -161,6 +161,12 @@ def people_of(names: Collection[str]) -> Mapping[str, Person]:
     return {actor.by: actor.person for actor in actors}
 
 
+def everybody() -> list[tuple[str, str]]:
+    """Return every person whose account is open, as the ledger names them and as people do."""
+    users = User.objects.filter(is_active=True).order_by("username")
+    return [(f"person:{user.get_username()}", user.get_full_name() or user.get_username()) for user in users]
+
+
 def _actor(user: User, groups: set[str], membership: scope.Membership) -> Actor:
     username = user.get_username()
     return Actor(

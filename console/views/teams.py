@@ -9,7 +9,6 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.http import Http404, HttpResponse
@@ -20,7 +19,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from console import preferences, tidings
+from console import access, preferences, tidings
 from console.access import Deed, PersonRequest, allow
 from console.adminforms import ReasonForm
 from operations import ledger, notices
@@ -59,10 +58,7 @@ class TeamForm(ReasonForm):
         super().__init__(*args, **named)
         with scope.seen_by(scope.EVERYTHING):
             self._choices("servers", [(server.slug, server.title) for server in servers.servers()])
-        people = User.objects.filter(is_active=True).order_by("username")
-        self._choices(
-            "members", [(f"person:{user.username}", user.get_full_name() or user.username) for user in people]
-        )
+        self._choices("members", access.everybody())
         if known:
             del self.fields["slug"]
 
