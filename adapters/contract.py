@@ -178,9 +178,10 @@ class Call:
     """How long we ask the server to keep the task; None leaves it to the server."""
     as_task: bool = True
     """False: the tool runs under its published synchronous limit (N2)."""
+    within_s: float | None = None
+    """That limit: how long the answer may take. None: as long as any request."""
     input_schema: Mapping[str, Json] = field(repr=False, default_factory=dict)
-    """The schema of the descriptor that the call was made with: a contract may want arguments that it
-    marks repeated outside the body."""
+    """Of the descriptor that the call was made with: a contract may want what it marks outside the body too."""
     lookup_tool: str = ""
     """The server's tool that `Lookup.LOOKUP_TOOL` asks; empty where the profile names none."""
     continuation: Continuation | None = None
@@ -490,8 +491,7 @@ class WireRequest:
     total_s: float | None = None
     """Overrides Limits.total_s."""
     path: str = ""
-    """A place below the endpoint's URL, escaped, without a leading slash. It can leave neither the
-    registered origin nor the registered path: the wire refuses one that tries (NotSent)."""
+    """A place below the endpoint's URL, escaped, no leading slash. One that would lead out is refused (NotSent)."""
     query: tuple[tuple[str, str], ...] = ()
     """Names and values, not escaped yet."""
 

@@ -23,7 +23,6 @@ The words themselves are in `mcp_2025_11_25_codec`.
 from __future__ import annotations
 
 import contextlib
-import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -78,10 +77,6 @@ MAX_COURTESIES = 4
 COURTESY_S = 5.0
 
 
-def _new_id() -> str:
-    return f"lc-{uuid.uuid4().hex}"
-
-
 class Mcp20251125:
     """The adapter. `new_id` makes the JSON-RPC id of every request but the submit.
 
@@ -104,7 +99,7 @@ class Mcp20251125:
         lookups=frozenset({Lookup.SESSION_LIST, Lookup.LOOKUP_TOOL, Lookup.NONE}),
     )
 
-    def __init__(self, *, new_id: Callable[[], str] = _new_id) -> None:
+    def __init__(self, *, new_id: Callable[[], str] = jsonrpc.new_id) -> None:
         self._new_id = new_id
 
     async def negotiate(self, wire: Wire) -> Negotiation:
@@ -148,7 +143,7 @@ class Mcp20251125:
             body = codec.encode_call(call)
         except strictjson.BadJson as error:
             raise Refused(f"the arguments cannot be sent: {error}", kind=RefusalKind.REQUEST) from None
-        request = _request("tools/call", body, handle.session)
+        request = _request("tools/call", body, handle.session, total_s=call.within_s)
         seen: list[Exchange] = []
         with evidence(seen):
             heard = await _converse(
@@ -316,7 +311,7 @@ class Mcp20251125:
 
     async def _ask(self, wire: Wire, session: str | None, method: str, params: Mapping[str, Json]) -> Heard:
         request_id = self._new_id()
-        body = jsonrpc.encode_request(request_id=request_id, method=method, params=strictjson.canonical(params))
+        body = jsonrpc.encode_plain(request_id=request_id, method=method, params=params)
         return await _converse(wire, _request(method, body, session), request_id)
 
     async def be_polite(self, wire: Wire, handle: Handle, request: ServerRequest) -> None:

@@ -18,12 +18,11 @@ The words themselves are in `mcp_2026_07_28_codec`.
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from adapters import jsonrpc, mcp_exchange, mcp_headers, mcp_shapes, strictjson
 from adapters import mcp_2026_07_28_codec as codec
-from adapters import mcp_exchange, mcp_headers, mcp_shapes, strictjson
 from adapters.contract import (
     Absent,
     BrokenPeer,
@@ -58,10 +57,6 @@ MAX_PAGES = 50
 log = logging.getLogger(__name__)
 
 
-def _new_id() -> str:
-    return f"lc-{uuid.uuid4().hex}"
-
-
 class Mcp20260728:
     """The adapter. `new_id` makes the JSON-RPC id of every request but the submit."""
 
@@ -80,7 +75,7 @@ class Mcp20260728:
         lookups=frozenset({Lookup.LOOKUP_TOOL, Lookup.NONE}),
     )
 
-    def __init__(self, *, new_id: Callable[[], str] = _new_id) -> None:
+    def __init__(self, *, new_id: Callable[[], str] = jsonrpc.new_id) -> None:
         self._new_id = new_id
 
     async def negotiate(self, wire: Wire) -> Negotiation:
@@ -203,7 +198,7 @@ def _call_request(call: Call) -> WireRequest:
         raise Refused(f"{call.tool} cannot be called: {error}", kind=RefusalKind.ADMIN) from None
     except (strictjson.BadJson, mcp_headers.UnfitArgument) as error:
         raise Refused(f"the arguments cannot be sent: {error}", kind=RefusalKind.REQUEST) from None
-    return _request("tools/call", body, name=call.tool, extra=extra)
+    return _request("tools/call", body, name=call.tool, extra=extra, total_s=call.within_s)
 
 
 def _request(
@@ -212,9 +207,10 @@ def _request(
     *,
     name: str | None = None,
     extra: Sequence[tuple[str, str]] = (),
+    total_s: float | None = None,
 ) -> WireRequest:
     headers = (mcp_exchange.ACCEPT, mcp_exchange.CONTENT_TYPE, *codec.encode_headers(method=method, name=name), *extra)
-    return WireRequest(label=method, body=body, headers=headers)
+    return WireRequest(label=method, body=body, headers=headers, total_s=total_s)
 
 
 def _task_id_of(handle: Handle) -> str:

@@ -122,6 +122,7 @@ class Drive:
             arguments=self._work.arguments,
             ttl_ms=self._work.server.task_ttl_s * 1000,
             as_task=as_task,
+            within_s=None if as_task else self._work.sync_limit_s,
             continuation=continuation,
             lookup_tool=self._work.server.lookup_tool,
             input_schema=self._work.input_schema,
@@ -178,7 +179,7 @@ class Drive:
         call = self._call(as_task=as_task, continuation=await self._d.run(ledger.continuation, self._op))
         permit = uuid.uuid4()
         await self._gate.ahead()
-        await self._step(ledger.permit_submit, permit=permit, as_task=as_task)
+        await self._step(ledger.permit_submit, permit=permit, as_task=as_task, within_s=call.within_s)
         try:
             seen = await self._adapter.submit(self._wire, self._handle, call)
         except (NotSent, Throttled, SessionLost) as error:

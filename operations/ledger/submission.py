@@ -34,6 +34,9 @@ from operations.machine import (
 from operations.models import PermitKind
 from operations.rollout import Path
 
+SETTLES = timedelta(seconds=5)
+"""What a worker needs after the last byte to write down what came."""
+
 
 class KeyReused(LedgerError):
     """This submission key, or this call node, already stands for another request (L1).
@@ -280,9 +283,18 @@ def session_lost(
     return perform(operation, change, now=now, ticket=ticket, exchanges=exchanges)
 
 
-def permit_submit(operation: str, *, permit: uuid.UUID, as_task: bool, ticket: Ticket, now: datetime) -> Moved:
+def permit_submit(
+    operation: str,
+    *,
+    permit: uuid.UUID,
+    as_task: bool,
+    ticket: Ticket,
+    now: datetime,
+    within_s: float | None = None,
+) -> Moved:
     """Commit "bytes may have left" before the socket is written (L2, L4).
 
+    `within_s`: how long the answer of a call that runs at once may take; the claim holds that long (N2).
     Raises PermitDenied when a permit is still out, a cancel was asked, or a switch is shut.
     """
 
@@ -298,6 +310,12 @@ def permit_submit(operation: str, *, permit: uuid.UUID, as_task: bool, ticket: T
         give(step, permit, PermitKind.SUBMIT, allowed=allowed)
         rounds.carried_by_submit(step, Delivery.PERMITTED)
         step.set(sends=row.sends + 1, as_task=as_task, first_sent_at=row.first_sent_at or now)
+        if within_s is not None:
+            # Another worker would take the call for lost while its server still works on it.
+            step.write(
+                "UPDATE due SET lease_until = GREATEST(lease_until, %s) WHERE operation_id = %s",
+                [now + timedelta(seconds=within_s) + SETTLES, row.id],
+            )
 
     return perform(operation, change, now=now, ticket=ticket)
 
