@@ -37,6 +37,7 @@ def page(request: PersonRequest) -> HttpResponse:
         "silent": check is None or now - check.at > NOBODY_CHECKS,
         "behind": [(one, gatewords.figure(one.gate, one.took)) for one in gates.behind(now=now)],
         "settled": gates.settled_p99(now=now),
+        "interleavings": gates.last_interleavings(),
     }
     return render(request, "_parts/gates_live.html" if request.htmx else "gates.html", context)
 

@@ -86,6 +86,19 @@ class TestPage:
         assert "found one thing that must never be true" in said
         assert "A call node has one receipt." in said
 
+    def test_g1_the_last_run_of_the_interleavings_stands_there_with_its_date(self, olga):
+        before = text_of(olga.get(reverse("gates")))
+        run = ledger.Interleavings(
+            seed=41, runs=10_000, wire_runs=2_000, histories=7_000, divergences=2, took=dt.timedelta(minutes=5)
+        )
+        ledger.note_interleavings(run, now=dt.datetime(2026, 11, 3, 9, tzinfo=dt.UTC))
+
+        answer = olga.get(reverse("gates"))
+
+        assert before.count("No run of the interleavings is on record here.") == 2  # G1 and G2
+        assert text_of(answer).count("2 divergences in 10000 runs from seed 41") == 2
+        assert "2026-11-03T09:00:00" in answer.content.decode()
+
     def test_htmx_gets_the_living_part_alone(self, olga):
         assert "<html" not in olga.get(reverse("gates"), headers={"HX-Request": "true"}).content.decode()
 
