@@ -56,12 +56,12 @@ def rabbitmq(home):
         "ERL_EPMD_PORT": str(mapper),
         "ERL_EPMD_ADDRESS": "127.0.0.1",
     }
-    with _running([RABBIT], home, port, env=surroundings):
-        try:
+    try:
+        with _running([RABBIT], home, port, env=surroundings):
             yield f"amqp://guest:guest@127.0.0.1:{port}//"
-        finally:
-            # Its port mapper is a daemon that outlives it.
-            subprocess.run(["epmd", "-port", str(mapper), "-kill"], capture_output=True, check=False)
+    finally:
+        # Its port mapper is a daemon that outlives it, and refuses to go while a node is registered.
+        subprocess.run(["epmd", "-port", str(mapper), "-kill"], capture_output=True, check=True)
 
 
 @contextlib.contextmanager
