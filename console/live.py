@@ -37,6 +37,8 @@ from django.conf import settings
 from django.db import connection
 
 from console import access
+from operations import ledger
+from operations.queries.scope import Scope
 
 CHANNEL = "longcall"
 EVERYTHING = "all"
@@ -52,6 +54,8 @@ PROBE_S = 15.0
 LINGER_S = 30.0
 """How long the connection outlives its last watcher: a long poll comes back at once."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 10.0
+SCOPE_CHANGED = 4409
+"""Close code: the person's teams have changed. The page comes back with a socket of its new scope."""
 SIGNED_OUT = 4401
 """Close code: the session has ended. The page goes to the login."""
 
@@ -140,7 +144,7 @@ class Listener:
             rested = asyncio.get_running_loop().time() - self._passed_on_at
             async for notice in held.notifies(timeout=max(0.0, GATHER_S - rested)):
                 self._note(notice.payload)
-            await self._pass_on()
+            await self._pass_on(held)
             self._passed_on_at = asyncio.get_running_loop().time()
 
     def _note(self, payload: str) -> None:
@@ -152,7 +156,7 @@ class Listener:
             return
         self._gathered[operation] = max(version, self._gathered.get(operation, 0))
 
-    async def _pass_on(self) -> None:
+    async def _pass_on(self, held: psycopg.AsyncConnection[Any]) -> None:
         gathered, self._gathered = self._gathered, {}
         resync, self._resync = self._resync or len(gathered) > MOST_AT_ONCE, False
         for operation, events in self._waiting.items():
@@ -165,6 +169,33 @@ class Listener:
         await _send_to(EVERYTHING, {"type": "moved", "moves": list(gathered.items())})
         for operation, version in gathered.items():
             await _send_to(f"op.{operation}", {"type": "moved", "moves": [(operation, version)]})
+        # Last, for it asks the database: only those wait for it who do not see every server.
+        for server, moves in (await asyncio.wait_for(_by_server(held, gathered), PROBE_S)).items():
+            await _send_to(_server_group(server), {"type": "moved", "moves": moves})
+
+
+async def _by_server(
+    held: psycopg.AsyncConnection[Any], gathered: Mapping[str, int]
+) -> dict[str, list[tuple[str, int]]]:
+    """Sort the moves by server: whoever does not see a server hears no id of it (W)."""
+    sql = "SELECT id::text, server_id FROM operation WHERE id = ANY(%s::uuid[])"
+    rows = await held.execute(sql, [[operation for operation in gathered if _is_id(operation)]])
+    moves: dict[str, list[tuple[str, int]]] = {}
+    for operation, server in await rows.fetchall():
+        moves.setdefault(server, []).append((operation, gathered[operation]))
+    return moves
+
+
+def _is_id(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _server_group(server: str) -> str:
+    return f"server.{server}"
 
 
 async def _send_to(group: str, message: Mapping[str, Any]) -> None:
@@ -212,11 +243,12 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self._groups: list[str] = []
         self._beating: asyncio.Task[None] | None = None
         await self.accept()
-        if not await self._signed_in():
+        self._seen = await self._sees()
+        if self._seen is None:
             await self.close(SIGNED_OUT)
             return
         await self._held.enter_async_context(listener().watched())
-        for group in (EVERYBODY, _group_of(self.scope)):
+        for group in (EVERYBODY, *await self._wanted(self._seen)):
             await self.channel_layer.group_add(group, self.channel_name)
             self._groups.append(group)
         # What moved between the page's rendering and this moment was told to nobody here.
@@ -251,25 +283,44 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await asyncio.sleep(BEAT_S)
             await self._send({"beat": True})
             await asyncio.sleep(BEAT_S)
-            if not await self._signed_in():
+            seen = await self._sees()
+            if seen is None:
                 await self.close(SIGNED_OUT)
+                return
+            if seen != self._seen:
+                # Another team, other servers: the page comes back at once and joins what it may hear of now.
+                await self.close(SCOPE_CHANGED)
                 return
             await self._send({"beat": True})
 
-    async def _signed_in(self) -> bool:
+    async def _sees(self) -> Scope | None:
+        """Return which servers the person sees; None: nobody is signed in, or nobody who may see anything."""
         # Read anew each time: the scope keeps the session and the user of the moment the socket was opened.
         store = import_module(settings.SESSION_ENGINE).SessionStore(self.scope["session"].session_key)
         user = await get_user({"session": store})  # type: ignore[typeddict-item]  # it reads nothing else
-        return bool(await database_sync_to_async(access.may)(user, access.Deed.SEE))
+        actor = await database_sync_to_async(access.actor_of)(user)
+        return actor.scope if actor and actor.may(access.Deed.SEE) else None
+
+    async def _wanted(self, seen: Scope) -> list[str]:
+        """The group of the operation that `?op=` names where it is seen, or those that hear of all that is."""
+        operation = _operation_of(self.scope)
+        if operation is not None:
+            found = await database_sync_to_async(_server_of)(operation)
+            return [f"op.{operation}"] if seen.sees(found) else []
+        return [EVERYTHING] if seen.servers is None else [_server_group(server) for server in sorted(seen.servers)]
 
 
-def _group_of(scope: Mapping[str, Any]) -> str:
-    """The group of the operation that `?op=` names, or the one that hears of all."""
+def _operation_of(scope: Mapping[str, Any]) -> UUID | None:
     wanted = parse_qs(scope["query_string"].decode("ascii", "replace")).get("op", [""])[0]
     try:
-        return f"op.{UUID(wanted)}"
+        return UUID(wanted)
     except ValueError:
-        return EVERYTHING
+        return None
+
+
+def _server_of(operation: UUID) -> str:
+    row = ledger.read([str(operation)]).get(str(operation))
+    return row.server_id if row else ""
 
 
 def _connection_settings() -> dict[str, Any]:

@@ -271,6 +271,71 @@ async def test_a_notification_that_cannot_be_read_is_passed_over(payload):
         assert await socket.hear() == {"op": operation, "v": 2}
 
 
+@in_thread
+def of_the_shop():
+    """Somebody of the shop alone, an operation there and one at the bank: (cookie, shop's, bank's)."""
+    make.server("shop")
+    make.server("bank")
+    client = Client()
+    client.force_login(make.person("olga", "operator", team=""))
+    make.join("olga", "shopkeepers", servers=["shop"])
+    return client.cookies[settings.SESSION_COOKIE_NAME].value, make.submitted(), make.submitted(server="bank")
+
+
+@pytest.mark.asyncio
+async def test_no_id_of_a_server_that_is_not_seen_is_ever_told():
+    cookie, mine, foreign = await of_the_shop()
+    socket = Socket(cookie)
+    assert await socket.open()
+    assert await socket.hear() == {"resync": True}
+
+    async with listening():
+        await moved(foreign, 70)
+        await moved(mine, 71)
+        heard = [await socket.hear()]
+        while heard[-1] != {"op": mine, "v": 71}:
+            heard.append(await socket.hear())
+
+    assert foreign not in str(heard)
+    await socket.leave()
+
+
+@pytest.mark.asyncio
+async def test_nor_to_a_page_that_asks_for_it_by_name():
+    cookie, _mine, foreign = await of_the_shop()
+    socket = Socket(cookie, f"op={foreign}")
+    assert await socket.open()
+    assert await socket.hear() == {"resync": True}
+
+    async with listening():
+        await moved(foreign, 72)
+        async with listening():  # the mark of this one is passed on after the move
+            await live._send_to(live.EVERYBODY, {"type": "resync"})
+        heard = [await socket.hear()]
+        while heard[-1] != {"resync": True}:
+            heard.append(await socket.hear())
+
+    assert foreign not in str(heard)
+    await socket.leave()
+
+
+@pytest.mark.asyncio
+async def test_a_socket_ends_when_the_person_comes_to_see_other_servers(monkeypatch):
+    """The page comes back at once and hears of what it may hear of now."""
+    monkeypatch.setattr(live, "BEAT_S", 0.05)
+    cookie, _mine, _foreign = await of_the_shop()
+    socket = Socket(cookie)
+    assert await socket.open()
+    assert await socket.hear() == {"resync": True}  # what it may hear has been read by now
+
+    await in_thread(make.join)("olga", "bankers", servers=["bank"])
+    told = await socket.hear()
+    while told.get("type") != "websocket.close":
+        told = await socket.hear()
+
+    assert told["code"] == live.SCOPE_CHANGED
+
+
 @pytest.mark.asyncio
 async def test_a_broken_connection_heals_and_pages_read_anew():
     """After the break nobody knows what was missed."""
@@ -378,4 +443,5 @@ def cut_listeners():
         cursor.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {_LISTENING}")
 
 
-_LISTENING = "datname = current_database() AND query IN ('LISTEN longcall', 'SELECT 1') AND pid <> pg_backend_pid()"
+_LISTENING = """datname = current_database() AND pid <> pg_backend_pid() AND (
+    query IN ('LISTEN longcall', 'SELECT 1') OR query LIKE 'SELECT id::text, server_id FROM operation%')"""
