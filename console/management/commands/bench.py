@@ -16,9 +16,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--only", nargs="+", metavar="NAME", help="these parts only")
-        parser.add_argument(
-            "--quick", action="store_true", help="smaller and shorter: not for the record"
-        )
+        parser.add_argument("--quick", action="store_true", help="smaller and shorter: not for the record")
 
     def handle(self, **options: Any) -> None:
         try:
