@@ -95,6 +95,8 @@ _NOTES: Mapping[str, _StrPromise] = MappingProxyType(
         Event.ID_CLASH: lazy("The task id turned up on another operation; a person was called"),
         Event.VERDICT: lazy("Closed by a person's verdict"),
         "ANSWER_STORED": lazy("An answer was stored"),
+        "VOTE_STORED": lazy("A vote was stored; it takes more people to agree"),
+        "VOTE_WITHDRAWN": lazy("A vote was taken back"),
         "ANSWER_SENT": lazy("The answer was sent"),
         "ANSWER_USED": lazy("The server used the answer"),
         "CANCEL_ASKED": lazy("Cancel requested before anything was sent"),

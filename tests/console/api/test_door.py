@@ -25,6 +25,9 @@ ENDPOINTS = [
     ("POST", f"operations/{ANY}/cancel", Scope.CANCEL),
     ("GET", "outbox", Scope.READ),
     ("POST", "outbox/acknowledge", Scope.ACKNOWLEDGE),
+    ("POST", "shadows", Scope.SUBMIT),
+    ("GET", f"shadows/{ANY}", Scope.READ),
+    ("POST", f"shadows/{ANY}/outcome", Scope.SUBMIT),
 ]
 
 
