@@ -98,7 +98,7 @@ def _answer_as_redis(broker):
 def test_a_listener_that_somebody_needs_is_told(client, monkeypatch, ready, said):
     loop = asyncio.new_event_loop()
     one = live.Listener()
-    one._task = object()
+    monkeypatch.setattr(one, "_task", object())
     if ready:
         one.ready.set()
     monkeypatch.setattr(live, "_listeners", {loop: one})
