@@ -121,6 +121,7 @@ SAID = frozenset(
         _("answer stored"),
         _("vote stored"),
         _("vote withdrawn"),
+        _("payloads purged"),
         _("audit export"),
         _("proof export"),
         _("may not decide"),

@@ -100,7 +100,8 @@ class Fleet:
             "torn": Scenario(
                 name="torn",
                 tools=(at_once,),
-                faults=(Fault(on="tasks/result", kind=FaultKind.ANSWER_LOST, **always),),
+                # Each fetch hangs until its time is up, and it is tried again: minutes go by before that is given up.
+                faults=(Fault(on="tasks/result", kind=FaultKind.ANSWER_DELAYED, seconds=3600, **always),),
             ),
             # One visit to negotiate, one to submit; then nobody gets in to fetch what has ended.
             "closed": Scenario(

@@ -215,9 +215,7 @@ class TestSentences:
 
 
 class TestMarks:
-    SOURCE = (
-        '{% for n in members %}{{ n }}{% if not forloop.last %}{% punct "and" %}{% endif %}{% endfor %}{% punct "." %}'
-    )
+    SOURCE = '{% for n in all %}{{ n }}{% if not forloop.last %}{% punct "and" %}{% endif %}{% endfor %}{% punct "." %}'
 
     @pytest.mark.usefixtures("compiled")
     @pytest.mark.parametrize("language, said", [("en", "a, b."), (CHINESE, "a、b。")])
