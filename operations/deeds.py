@@ -380,8 +380,8 @@ class Drive:
         seen = await self._seen()  # I1: one look just before an answer is delivered
         if not isinstance(seen, NeedsInput):
             return await self._apply(seen)
-        if seen.questions and not await self._d.run(ledger.still_asks, self._op, seen.questions):
-            return await self._apply(seen)  # under other ids, or something else by now (I4)
+        if seen.questions and not await self._still_asks(seen):
+            return await self._apply(seen)  # it asks something else by now (I4)
         replies = await self._d.run(ledger.answer_in_store, self._op)
         permit = uuid.uuid4()
         await self._gate.ahead()
@@ -396,6 +396,11 @@ class Drive:
         else:
             await self._answer_settled(permit, Delivery.SENT, "", delivered.exchanges)
         return None
+
+    async def _still_asks(self, seen: NeedsInput) -> bool:
+        if await self._d.run(ledger.still_asks, self._op, seen.questions):
+            return True
+        return await self._step(ledger.take_names, questions=seen.questions, exchanges=seen.exchanges)
 
     async def _answer_settled(
         self, permit: uuid.UUID, delivery: Delivery, why: str, exchanges: Sequence[Exchange]

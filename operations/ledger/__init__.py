@@ -154,6 +154,7 @@ from operations.ledger.rounds import (
     release_round,
     request_digest,
     still_asks,
+    take_names,
 )
 from operations.ledger.shadows import (
     HasEffects,
@@ -416,6 +417,7 @@ __all__ = [
     "submit_lost",
     "submit_not_sent",
     "sweep_notices",
+    "take_names",
     "take_stream",
     "tell",
     "ticket_of",

@@ -55,6 +55,20 @@ def follow_names(step: Step, questions: Sequence[Question]) -> None:
     _claim_heard(step, keys, number=row.round)
 
 
+def take_names(
+    operation: str, *, questions: Sequence[Question], exchanges: Sequence[Exchange], ticket: Ticket, now: datetime
+) -> bool:
+    """Keep the ids under which the newest round's questions are told now. False: it is something else that is asked.
+
+    A server may rename them at every look: an answer that waited for a name to stay would never leave (I4, I7).
+    """
+    (row,) = read([operation]).values()
+    if not is_replay(row, questions):
+        return False
+    perform(operation, lambda step: follow_names(step, questions), now=now, ticket=ticket, exchanges=exchanges)
+    return True
+
+
 def still_asks(operation: str, questions: Sequence[Question]) -> bool:
     """Whether everything that the newest round asks is among these, under the same ids (I1, I7)."""
     (row,) = read([operation]).values()
@@ -222,6 +236,8 @@ def void_answers(step: Step) -> None:
         if row.answer_delivery == Delivery.STORED:
             _deliver(step, Delivery.VOID)
         close(step, "a cancel was requested", moved_on=False)
+    elif row.answer_delivery == Delivery.STORED:
+        carried_by_submit(step, Delivery.VOID)  # its round is over: it waited for the next attempt of the call
 
 
 def _deliver(step: Step, delivery: Delivery, **times: datetime | None) -> None:

@@ -425,6 +425,8 @@ def _bind_late(operation: str, task: TaskFacts, *, next_at: datetime, now: datet
 def _late_id(step: Step, *, task_id: str) -> None:
     row = step.row
     if row.task_id is None and row.state in {*BEFORE_TASK, State.UNKNOWN}:
+        if row.answer_delivery is Delivery.STORED:
+            rounds.carried_by_submit(step, Delivery.SUPERSEDED)  # I7: there is no next attempt to travel with
         step.note("LATE_ID", detail={"task_id": task_id}, task_id=task_id)
         step.wake()
     elif row.task_id != task_id:

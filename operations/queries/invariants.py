@@ -248,7 +248,7 @@ _SENDING = (
         sql="""SELECT operation_id, 'two permits, no proof between them' AS what
             FROM (SELECT operation_id, event, lag(event) OVER (PARTITION BY operation_id ORDER BY id) AS before
                 FROM journal WHERE kind IN ('STEP', 'NOTE') AND :of(operation_id)
-                    AND event IN ('PERMIT_SUBMIT', 'SUBMIT_NOT_SENT', 'NOTHING_CREATED')) j
+                    AND event IN ('PERMIT_SUBMIT', 'SUBMIT_NOT_SENT', 'NOTHING_CREATED', 'CONTINUE', 'GO_ON_AT_ONCE')) j
             WHERE event = 'PERMIT_SUBMIT' AND before = 'PERMIT_SUBMIT'""",
     ),
     Invariant(
@@ -309,7 +309,8 @@ _PEOPLE = (
             FROM answer a JOIN input_round r ON r.id = a.round_id
             WHERE (a.delivery IN ('PERMITTED', 'SENT', 'UNCERTAIN', 'USED') OR a.sent_at IS NOT NULL)
                 AND :of(r.operation_id) AND NOT EXISTS (SELECT FROM permit p
-                    WHERE p.operation_id = r.operation_id AND p.kind = 'ANSWER' AND p.round = r.number)""",
+                    WHERE p.operation_id = r.operation_id AND p.round = r.number
+                        AND (p.kind = 'ANSWER' OR (r.before_task AND p.kind = 'SUBMIT')))""",
     ),
     Invariant(
         name="answer_permitted_once",
@@ -330,7 +331,9 @@ _PEOPLE = (
                 'answer to round ' || r.number || ' is ' || a.delivery || ' in ' || o.state AS what
             FROM answer a JOIN input_round r ON r.id = a.round_id JOIN operation o ON o.id = r.operation_id
             WHERE a.delivery = 'STORED' AND :of(r.operation_id)
-                AND (o.state <> 'INPUT_REQUIRED' OR r.number <> o.round)""",
+                AND (o.state <> 'INPUT_REQUIRED' OR r.number <> o.round)
+                AND NOT (r.before_task AND r.number = o.round
+                    AND o.state IN ('SUBMITTING', 'SUBMISSION_UNKNOWN', 'NOT_FOUND_SAFE', 'UNKNOWN'))""",
     ),
     Invariant(
         name="open_round_is_asked",

@@ -3,16 +3,22 @@
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from operations import ledger
 from tests.interleave import cover, fleet, mutants, runs, shrink
+from tests.interleave.plan import WIRE
 
 CORPUS = Path(__file__).parent / "corpus"
 MOST_SHRUNK = 3
 
 
-def run(*, count: int, seed: int, full: bool, processes: int, tell: Callable[[str], None]) -> int:
-    """Run the corpus, then `count` seeds from `seed` on; return the exit code."""
+def run(*, count: int, seed: int, full: bool, processes: int, tell: Callable[[str], None], record: bool = False) -> int:
+    """Run the corpus, then `count` seeds from `seed` on; return the exit code.
+
+    `record`: put what came of it on record in the database that Django is set up with.
+    """
     with fleet.cluster(processes) as names:
         broken = _run_corpus(names[0], tell)
         tell(f"corpus: {len(list(schedules()))} schedules, {broken} broken")
@@ -20,6 +26,8 @@ def run(*, count: int, seed: int, full: bool, processes: int, tell: Callable[[st
         tally = fleet.together(names, range(seed, seed + count), full=full)
         _report(tally, time.monotonic() - started, tell)
         _explain(names[0], tally.failures, tell)
+    if record:
+        _record(tally, seed, tell)
     missing = cover.missing(tally)
     judged = tally.runs >= cover.JUDGED_FROM
     if missing:
@@ -27,6 +35,19 @@ def run(*, count: int, seed: int, full: bool, processes: int, tell: Callable[[st
         for words in missing:
             tell(f"  {words}")
     return 1 if broken or tally.failures or (judged and missing) else 0
+
+
+def _record(tally, seed, tell):
+    run = ledger.Interleavings(
+        seed=seed,
+        runs=tally.runs,
+        wire_runs=tally.by_depth[WIRE],
+        histories=len(tally.histories),
+        divergences=len(tally.failures),
+        took=timedelta(seconds=tally.seconds),
+    )
+    ledger.note_interleavings(run, now=datetime.now(UTC))
+    tell("on record")
 
 
 def replay(path: Path, *, tell: Callable[[str], None]) -> int:

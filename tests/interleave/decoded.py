@@ -54,18 +54,19 @@ class Decoded:
 
     release = "r1"
 
-    def __init__(self, *, style, lookup):
-        self._is_later = style == "later"
+    def __init__(self, plan):
+        self._is_later = plan.style == "later"
+        self._asks_first = plan.asks_first
         self.promises = Promises(
             protocol_version="2025-11-25",
             stability=Stability.EXPERIMENTAL,
-            needs_session=lookup is Lookup.SESSION_LIST,
+            needs_session=plan.lookup is Lookup.SESSION_LIST,
             cancel_ack_is_terminal=not self._is_later,
             result_inline=self._is_later,
             tool_error=ProtocolStatus.COMPLETED if self._is_later else ProtocolStatus.FAILED,
             has_input_rounds=True,
             answers_repeatable=False,
-            input_before_task=False,
+            input_before_task=self._asks_first,
             disconnect_cancels_request=False,
             lookups=frozenset(Lookup),
         )
@@ -86,12 +87,17 @@ class Decoded:
         params = {"name": call.tool, "arguments": json.loads(call.arguments), "_meta": {KEY_META: call.submission_key}}
         if call.as_task:
             params["task"] = {"ttl": call.ttl_ms}
+        if call.continuation is not None:
+            params["answers"] = [_answer(reply) for reply in call.continuation.replies]
         reply = await self._ask(wire, handle.session, "tools/call", params)
         if reply.stream is not None:
             return self._at_once(reply.stream)
         answer = reply.message
         if "error" in answer:
             raise Refused(answer["error"]["message"], kind=RefusalKind.REQUEST, exchanges=_SEEN)
+        if "asks" in answer["result"]:
+            question = _question(answer["result"]["asks"])
+            return NeedsInput(task=None, questions=(question,), continuation_state='"kept"', exchanges=_SEEN)
         return self._observe(wire, answer["result"]["task"], expect_question=self._is_later)
 
     async def find(self, wire, handle, call, lookup):
@@ -124,10 +130,7 @@ class Decoded:
 
     async def answer(self, wire, handle, replies):
         for reply in replies:
-            result = {"action": reply.action.value}
-            if reply.content is not None:
-                result["content"] = json.loads(reply.content)
-            message = {"id": json.loads(reply.key), "result": result}
+            message = {"id": json.loads(reply.key), "result": _answer(reply)}
             await self._send(wire, handle.session, "answer", message)
         return Delivered(exchanges=_SEEN)
 
@@ -217,6 +220,11 @@ def _facts(shown):
         ttl_ms=shown["ttl"],
         poll_ms=shown.get("pollInterval"),
     )
+
+
+def _answer(reply):
+    given = {"action": reply.action.value}
+    return given if reply.content is None else given | {"content": json.loads(reply.content)}
 
 
 def _question(asked):

@@ -4,6 +4,7 @@ import multiprocessing
 import shutil
 import tempfile
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 
 from django.core.management import call_command
@@ -22,11 +23,15 @@ def cluster(count):
     home = Path(tempfile.mkdtemp(prefix="longcall-interleave-"))
     home.chmod(0o711)
     server = Cluster(ground.prepare(home), settings=CARELESS | TUNED, remove=home)
+    settings = connections["default"].settings_dict
+    before = deepcopy(settings)
     try:
         server.start()
         yield _databases(server, count)
     finally:
         connections.close_all()
+        settings.clear()
+        settings.update(before)
         server.stop()
         shutil.rmtree(home, ignore_errors=True)
 

@@ -70,7 +70,7 @@ def _judge(run, node, row):
         yield "L4", "a task exists for which no permit was given"
     proved = row["proved_absent_s"]
     existed = proved is not None and any(task.created_at < proved for task in tasks)
-    if existed and not run.faults["clock jumps"] and key not in server.doubled:
+    if existed and not run.faults["clock jumps"] and key not in server.doubled and not run.plan.list_lies:
         yield "X2", "proved absent, and a task existed"
     since = 0 if proved is None else sum(task.created_at > proved for task in tasks)
     if since > row["permits_since"] and not run.faults["clock jumps"] and key not in server.doubled:
@@ -146,9 +146,12 @@ def _judge_messages(run, rows):
 
 def _judge_answers(run, rows):
     arrived = {str(seen.content.get("form")) for seen in run.server.truth.answers if seen.action == "accept"}
+    arrived |= run.server.first_forms - {"None"}
     permitted = sum(row["answer_permits"] for row in rows) + run.faults["request doubled (answer)"]
-    if len(run.server.truth.answers) > permitted:
-        run.violations.append(("L4", f"{len(run.server.truth.answers)} answers arrived, {permitted} were permitted"))
+    # An error tells the server that nobody will answer: it carries nothing of anybody's.
+    came = sum(seen.action != "error" for seen in run.server.truth.answers)
+    if came > permitted:
+        run.violations.append(("L4", f"{came} answers arrived, {permitted} were permitted"))
     taken = {label for label, _ in run.people.forms}
     if arrived - taken and not run.faults[KILLED_AFTER] + run.faults[KILLED_BEFORE]:
         run.violations.append(("I6", f"answers arrived that the ledger never took: {sorted(arrived - taken)}"))

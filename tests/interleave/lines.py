@@ -1,15 +1,18 @@
 """Connections to PostgreSQL that break when they are told to, at the very place where they would.
 
 Every party has a connection of its own, put in the place of Django's for the time of one step. The
-faults act below Django: the socket is closed, and everything above meets the errors that it meets in
-life.
+faults act below Django: everything above meets the errors that it meets in life. The session at the
+server is rolled back, as it would be, and then taken again for the next connection: to open ten
+thousand of them would cost more than the runs.
 """
 
 import asyncio
+from copy import deepcopy
 
 from django.db import OperationalError, connections
 
 from operations.engine import _with_connection
+from tests.interleave.prepared import SESSION, Statements
 
 
 class Killed(BaseException):
@@ -37,14 +40,23 @@ class Line:
     """One party's connection."""
 
     def __init__(self):
-        self._wrapper = connections.create_connection("default")
-        self._commit = self._wrapper._commit
-        self._set_autocommit = self._wrapper._set_autocommit
-        self._wrapper._commit = self._faulty_commit
-        self._wrapper._set_autocommit = self._faulty_begin
+        self._wrapper = wrapper = connections.create_connection("default")
+        wrapper.settings_dict = settings = deepcopy(wrapper.settings_dict)
+        settings["OPTIONS"]["options"] = " ".join(f"-c {name}={value}" for name, value in SESSION.items())
+        self._statements = Statements(wrapper)
+        wrapper.cursor = self._statements.cursor
+        wrapper._commit = self._faulty_commit
+        wrapper._rollback = self._statements.roll_back_or_fail
+        wrapper._set_autocommit = self._faulty_begin
+        self._session = None
+        self._connect, wrapper.get_new_connection = wrapper.get_new_connection, self._take_session
+        wrapper._close = self._statements.mend
+        self._ensure, wrapper.ensure_connection = wrapper.ensure_connection, self._ensure_connection
         self._plan = None
         self._number = 0
         self._is_dead = False
+        self.writes = 0
+        """How many transactions were committed."""
 
     def run(self, function, /, *args, plan=None, **named):
         """Run a ledger function as a worker does; `plan` says what breaks."""
@@ -74,18 +86,29 @@ class Line:
 
     def cut(self):
         """Break the connection; whoever uses it next learns of it."""
-        if self._wrapper.connection is not None:
-            self._wrapper.connection.close()
+        self._statements.cut()
 
     def mend(self):
         """Be connected: no run may meet what an earlier one broke, nor miss what it would break."""
-        if self._wrapper.connection is not None and self._wrapper.connection.closed:
+        if self._statements.is_cut:
             self._wrapper.close()
         self.do(self._wrapper.ensure_connection)
 
     def close(self):
         self._wrapper.close()
-        self._wrapper._commit, self._wrapper._set_autocommit = self._commit, self._set_autocommit
+        if self._session is not None:
+            self._session.close()
+
+    def _ensure_connection(self):
+        # The ledger also takes cursors of psycopg itself: those do not know that this connection is cut.
+        if self._statements.is_cut:
+            raise OperationalError("the connection is lost")
+        self._ensure()
+
+    def _take_session(self, params):
+        if self._session is None:
+            self._session = self._connect(params)
+        return self._session
 
     def _ask(self, sql, params):
         with self._wrapper.cursor() as cursor:
@@ -97,27 +120,27 @@ class Line:
         if not autocommit and plan is not None and plan.fault == ACTS and self._number + 1 == plan.at:
             plan.fired, plan.at = True, 0
             plan.act()
-        self._set_autocommit(autocommit)
+        self._statements.set_autocommit(autocommit)
 
     def _faulty_commit(self):
         if self._is_dead:
             self._die()
         self._number += 1
+        self.writes += 1
         plan = self._plan
         if plan is None or plan.at != self._number or plan.fault == ACTS:
-            return self._commit()
+            return self._statements.commit()
         plan.fired = True
         if plan.fault in {LOST_AFTER, KILLED_AFTER}:
-            self._commit()
+            self._statements.commit()
         if plan.fault in {KILLED_BEFORE, KILLED_AFTER}:
             self._is_dead = True
             self._die()
         # The server notices a lost client in its own time, and its locks last until then: SKIP LOCKED would see it.
-        self._wrapper.connection.rollback()
         self.cut()
         raise OperationalError(plan.fault)
 
     def _die(self):
         # What a dead process leaves behind: its open transaction is rolled back by the server.
-        self._wrapper.connection.rollback()
+        self._statements.roll_back()
         raise Killed

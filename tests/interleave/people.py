@@ -79,9 +79,11 @@ class People:
             budget_s=run.plan.budget_s,
         )
 
-    async def submit(self, node):
+    async def submit(self, node, *, wait=0.0):
         """Submit the call of one node, again after every lost answer: the same call, the same operation."""
         run = self._run
+        if wait:
+            await asyncio.sleep(wait)
         again = run.choices.pick(2, "people", f"{node} submits twice")
         for _ in range(1 + again):
             made = await self.patiently(node, ledger.submit, self.call_of(node), now=run.now())

@@ -1,5 +1,6 @@
 """One database, kept open by one process for all its runs; runs keep out of each other's way."""
 
+import itertools
 import json
 import uuid
 from datetime import UTC, datetime
@@ -23,14 +24,24 @@ class Place:
         self.people = Line()
         self.observer = Line()
         self._token = uuid.uuid4().hex[:8]
+        # What the database hands out in the order of its ids must come in the same order in every repetition.
+        ids = itertools.count(uuid.uuid4().int >> 64 << 64)
+        self._uuid4, uuid.uuid4 = uuid.uuid4, lambda: uuid.UUID(int=next(ids))
         self._runs = 0
+        self.epoch = 1
+        """The execution epoch that the run begins under."""
         self._unchecked = []
         self.observer.do(self._register)
 
     def close(self):
-        announce.moved = self._moved
+        announce.moved, uuid.uuid4 = self._moved, self._uuid4
         for line in (*self.workers, self.people, self.observer):
             line.close()
+
+    @property
+    def writes(self):
+        """How many transactions everybody has committed: while it stays, so does what can be read."""
+        return sum(line.writes for line in (*self.workers, self.people, self.observer))
 
     def cut_all(self):
         """What a restart of PostgreSQL does to its clients."""
@@ -57,7 +68,7 @@ class Place:
     def check(self):
         """Check the ledger of every run since the last check: the breaches."""
         operations, self._unchecked = self._unchecked, []
-        found = self.observer.do(breaches, operations)
+        found = breaches(operations)  # on Django's own connection: large statements want plans of their own
         self.observer.ask("DELETE FROM due WHERE operation_id = ANY(%s::uuid[])", [operations])
         return found
 
@@ -94,7 +105,7 @@ class Place:
         self.observer._ask(f"CREATE TEMPORARY TABLE fresh_{table} AS SELECT * FROM {table}", [])
         named = self.observer._ask(
             """SELECT string_agg(column_name, ', ') FROM information_schema.columns
-            WHERE table_name = %s AND table_schema = current_schema()""",
+            WHERE table_name = %s AND table_schema = current_schema() AND column_name <> 'epoch'""",
             [table],
         )
         return named[0][0]
@@ -108,6 +119,8 @@ class Place:
             columns = self._columns[table]
             fresh = f"(SELECT {columns} FROM fresh_{table} f WHERE f.{key} = t.{key})"
             ask(f"UPDATE {table} t SET ({columns}) = {fresh} WHERE {key} = %s", [value])
+        # An epoch never falls: each run begins with the one that the run before has left.
+        self.epoch = ask("SELECT epoch FROM protocol_version WHERE version = %s", [PROTOCOL])[0][0]
         ask("UPDATE server SET capabilities = %s WHERE slug = %s", [json.dumps(declared), slug])
         ask("UPDATE tool SET answer_within_s = %s WHERE server_id = %s", [plan.answer_within_s, slug])
 

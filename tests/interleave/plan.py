@@ -1,6 +1,6 @@
 """What one run is like: the server, the tool, the people and the trouble, drawn before it begins."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from adapters.contract import Lookup
 from adapters.simulator.scenario import CancelStyle, QuestionStyle
@@ -46,7 +46,13 @@ class Plan:
     switch_at: float | None
     desk_patience: float
     stops_on_decline: bool = True
-    notes: list = field(default_factory=list)
+    theme: str = ""
+    first_fate: str = ""
+    """What befalls the very first submit."""
+    second_after: float = 0.0
+    """Seconds after which the second call comes."""
+    list_lies: bool = False
+    """The server's list lacks its tasks for longer than any honest quarantine."""
 
     @property
     def server(self):
@@ -55,6 +61,10 @@ class Plan:
     @property
     def tool_name(self):
         return tool_name(self.tool, self.policy)
+
+    @property
+    def asks_first(self):
+        return self.theme == ASKS_FIRST
 
     @property
     def honours_keys(self):
@@ -88,7 +98,7 @@ def draw(choices, *, depth):
         styles = (CancelStyle.HONEST, CancelStyle.LIES, CancelStyle.IGNORES, CancelStyle.REFUSES)
         cancel = world("the server's cancel", *styles)
         works_on = bool(world("works on after a cancel", False, True))
-    return Plan(
+    plan = Plan(
         depth=depth,
         hot=hot,
         operations=operations,
@@ -123,3 +133,57 @@ def draw(choices, *, depth):
         desk_patience=setup("the desk waits", 240.0, 60.0, 660.0, 10.0),
         stops_on_decline=bool(setup("a decline", True, False)),
     )
+    plan.theme = setup("theme", "", *(name for name in THEMES if decoded or name != ASKS_FIRST))
+    if plan.theme:
+        plan.tool, plan.declares_tasks = "long", True
+        THEMES[plan.theme](plan, setup)
+    return plan
+
+
+def _lose_submit(plan, setup):
+    """The first submit is lost, early in a life that has time for every way out."""
+    fates = ("answer lost", "request lost", "request hangs, then acts", "connection breaks after the server acted")
+    plan.first_fate = setup("the first submit", *fates)
+    if plan.depth == DECODED:
+        plan.lookup = setup("looked up by", Lookup.LIST_BY_KEY, Lookup.SESSION_LIST, Lookup.SAME_KEY_REPLAY)
+        plan.ttl_ms = None
+        plan.list_lies = plan.lookup is Lookup.LIST_BY_KEY and bool(setup("the list lies", False, True))
+    plan.work += (9.0,)
+    plan.budget_s = setup("budget", 150, 90, 300)
+    plan.presses = setup("cancel pressed at", (), (5.0,), (11.0,), (80.0,), (120.0,))
+    plan.desk_patience = setup("the desk waits", 10.0, 60.0)
+
+
+def _clash(plan, setup):
+    """Two calls are given one task id, the second while the first is anywhere in its life."""
+    plan.operations, plan.reuses_ids = 2, True
+    plan.hot = setup("most trouble at", "tasks/result", "tools/call", "tasks/get")
+    plan.work = setup("work in s", (2.0,), (0.5,), (6.0,))
+    plan.second_after = setup("the second call comes after", 3.2, 3.0, 3.6, 0.5, 6.4, 14.0)
+    plan.first_fate = setup("the first submit", "", "answer lost", "no connection")
+
+
+def _contradict(plan, setup):
+    """The server takes back an end, and then ends otherwise."""
+    plan.hot = "tasks/get"
+    plan.work = setup("work in s", (200.0,), (40.0,), (12.0,))
+    plan.end = setup("the task ends", "crash", "error", "well")
+    plan.budget_s, plan.desk_patience, plan.presses = 600, 660.0, ()
+
+
+def _ask_first(plan, setup):
+    """The server asks before it makes a task."""
+    plan.approvers = setup("approvers", ("quick",), ("slow",), ("declines",), ("late",))
+    plan.presses = setup("cancel pressed at", (), (1.0,), (0.5,), (2.0,), (9.0,))
+    plan.hot = setup("most trouble at", "tools/call", "")
+    plan.budget_s = 150
+
+
+ASKS_FIRST = "asks first"
+THEMES = {
+    "lost submit": _lose_submit,
+    "clash": _clash,
+    "contradiction": _contradict,
+    ASKS_FIRST: _ask_first,
+}
+"""What a part of the runs is bent towards: ways that chance alone takes too seldom."""

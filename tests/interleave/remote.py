@@ -14,7 +14,7 @@ from adapters.simulator.core import ToolServer
 from adapters.simulator.engine import Reply
 from adapters.simulator.messages import KEY_META, result
 from adapters.simulator.scenario import Fault, FaultKind
-from adapters.simulator.scripts import Ask, Crash, Effect, Finish, Tool, Work
+from adapters.simulator.scripts import Answer, Ask, Crash, Effect, Finish, Tool, Work
 from tests.adapters.inprocess import InProcessTransport
 
 _S = FaultKind
@@ -78,10 +78,11 @@ class ChosenServer(ToolServer):
         self.doubled = {}
         """Submission key -> tasks that came of a request which the network doubled."""
         self.reused = set()
-        self.wrong_answers = []
+        self.first_forms = set()
+        """What people wrote to questions that came before a task."""
         self.all_tasks = []
-        self._now_struck: Fault | None = None
         """(submission key, task), also those whose id another one took over."""
+        self._now_struck: Fault | None = None
 
     def _strike(self, method):
         run = self._run_
@@ -101,7 +102,7 @@ class ChosenServer(ToolServer):
     def _mint(self, what):
         run = self._run_
         can_reuse = what == "task" and self._numbers["task"] and run.plan.reuses_ids
-        if can_reuse and run.choices.pick(2, "people", "task id reused"):
+        if can_reuse and (run.plan.theme or run.choices.pick(2, "people", "task id reused")):
             run.count("task id reused")
             reused = f"{self._prefix}-task-{self._numbers['task']}"
             self.reused.add(reused)
@@ -115,12 +116,22 @@ class ChosenServer(ToolServer):
         return task
 
     def _call(self, params, request_id, session, now):
+        if self._run_.plan.asks_first:
+            if "answers" not in params:
+                return Reply(message=result(request_id, {"asks": FIRST_QUESTION}))
+            self._note_first(params)
         if self._run_.plan.honours_keys:
             key = params["_meta"][KEY_META]
             for made, task in self.all_tasks:
                 if made == key:
                     return self._again(task, request_id)
         return super()._call(params, request_id, session, now)
+
+    def _note_first(self, params):
+        for given in params["answers"]:
+            answer = Answer(action=given["action"], content=given.get("content", {}))
+            self.first_forms.add(str(answer.content.get("form")))
+            self._run_.server_used(params["arguments"]["node"], "before the task", answer)
 
     def _again(self, task, request_id):
         if not task.task_id:
@@ -134,6 +145,9 @@ class ChosenServer(ToolServer):
         young = all(self._clock() < task.created_at + SLOW_S for _, task in self.all_tasks)
         return {"tasks": []} if lags and young else listed
 
+    def _hides(self):
+        return self._run_.plan.list_lies and self._run_.choices.pick(2, "people", "the list lacks it")
+
     def receive(self, message, *, session):
         self._now_struck = None
         return super().receive(message, session=session)
@@ -142,7 +156,7 @@ class ChosenServer(ToolServer):
         """The lookup of a class B server: the newest task of this key, or None."""
         now = self._clock()
         made = [t for known, t in self.all_tasks if known == key and t.task_id and not t.is_expired(now)]
-        return made[-1] if made else None
+        return made[-1] if made and not self._hides() else None
 
 
 def tool_of(run, *, name, support):
@@ -177,7 +191,13 @@ def tool_of(run, *, name, support):
     )
 
 
+FIRST_QUESTION = {
+    "id": "first",
+    "method": "elicitation/create",
+    "params": {"mode": "form", "message": "question before the task", "requestedSchema": {}},
+}
 QUESTION = {"type": "object", "properties": {"k": {"type": "string"}, "form": {"type": "string"}}}
+FIRST_QUESTION["params"]["requestedSchema"] = QUESTION
 
 
 class Network:
@@ -201,8 +221,7 @@ class Network:
     async def carry(self, method, call, *, worker, not_sent, maybe_sent, discard):
         """Return what `call` gives. Raises `not_sent()` and `maybe_sent()`."""
         run, loop = self._run, self._run.loop
-        kind = "hot" if method == run.plan.hot else "net"
-        fate = run.choices.choose(kind, self.FATES, f"{run.at()} {method}") if run.faults_on else ""
+        fate = self._draw(method) if run.faults_on else ""
         if fate:
             run.count(fate, method=method)
         await loop.point(f"{worker} sends {method}")
@@ -230,6 +249,14 @@ class Network:
         await asyncio.sleep({"answer slow": 3.0, "answer very slow": 29.0}.get(fate, 0.02))
         await loop.point(f"{worker} receives {method}")
         return answer
+
+    def _draw(self, method):
+        plan = self._run.plan
+        if method == "tools/call" and plan.first_fate:
+            fate, plan.first_fate = plan.first_fate, ""
+            return fate
+        kind = "hot" if method == plan.hot else "net"
+        return self._run.choices.choose(kind, self.FATES, f"{self._run.at()} {method}")
 
     async def _again(self, method, call):
         server = self._run.server

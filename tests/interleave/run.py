@@ -47,14 +47,19 @@ class Run:
         """(fault, local state) -> how often."""
         self.faults_on = True
         self.lied = False
-        self.epoch = 1
+        self.epoch = place.epoch
         """The newest execution epoch that somebody was told of."""
         self.violations = []
         self.wrong_answers = []
         self.changed = asyncio.Event()
         self.done = asyncio.Event()
+        self.calls = []
+        """One task for each node that submits."""
         self._tasks = set()
         self._waiting = []
+        self._board = None
+        self._board_at = -1
+        """The writes of everybody when the board was last read."""
         self.people = People(self)
         self.network = Network(self)
         self.server = ChosenServer(self._scenario(), run=self, prefix=self.prefix)
@@ -85,7 +90,7 @@ class Run:
             def wire_for(worker, work, gate):
                 return self._connections.wire(Endpoint(url=work.server.url), gate=gate, clock=worker.now)
         else:
-            adapter = Decoded(style=self.plan.style, lookup=self.plan.lookup)
+            adapter = Decoded(self.plan)
 
             def wire_for(worker, work, gate):
                 return DirectWire(self, worker.name, work)
@@ -175,6 +180,9 @@ class Run:
 
     def look_at_board(self):
         """Return when something is due next, and whether anything is open. Nobody of the run sees this read."""
+        if self._board_at == self.place.writes:
+            return self._board
+        self._board_at = self.place.writes
         rows = self.place.observer.ask(
             """SELECT o.id::text, o.state,
                 CASE WHEN d.due_at IS NOT NULL THEN GREATEST(d.due_at, d.lease_until, s.paused_until) END
@@ -186,7 +194,8 @@ class Run:
             if self.states.get(operation) != state:
                 self.saw(operation, State(state))
         dues = [due for _, _, due in rows if due is not None]
-        return min(dues, default=None), any(state not in FINAL for _, state, _ in rows)
+        self._board = min(dues, default=None), any(state not in FINAL for _, state, _ in rows)
+        return self._board
 
     # The run itself -------------------------------------------------------------------------------
 
@@ -209,7 +218,9 @@ class Run:
 
     async def _live(self):
         plan = self.plan
-        calls = [self.spawn(self.people.submit(node)) for node in self.nodes]
+        self.calls = [self.spawn(self.people.submit(node)) for node in self.nodes[:1]]
+        for node in self.nodes[1:]:
+            self.calls.append(self.spawn(self.people.submit(node, wait=plan.second_after)))
         for node in self.nodes:
             for who, temper in zip(("ada", "bob"), plan.approvers, strict=False):
                 self.spawn(self.people.approve(who, temper, node))
@@ -224,7 +235,7 @@ class Run:
             self.loop.call_later(plan.jumps[0], self._jump_clock)
         if plan.switch_at is not None:
             self.spawn(self.people.close_submits(plan.switch_at))
-        await asyncio.wait(calls)
+        await asyncio.wait(self.calls[:1] if plan.second_after else self.calls)
         beat = self.spawn(Beat(self, self.workers).beat())
         await self._until_done(beat, TROUBLE_S)
         self._calm_down()

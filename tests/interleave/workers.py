@@ -21,6 +21,8 @@ NAPS = {"asleep 5 s": 5.0, "asleep 40 s": 40.0, "asleep an hour": 3600.0}
 FATES = ("", BROKEN, LOST_BEFORE, LOST_AFTER, KILLED, KILLED_BEFORE, KILLED_AFTER, *NAPS, ACTS, RESTART)
 REBIRTH_S = 3.0
 REST_S = 0.2
+BUSY_S = 5.0
+"""How long nobody looks whether more is due while everything is being driven."""
 SWEEP_S = 3600.0
 
 ON_BEHALF = contextvars.ContextVar("ON_BEHALF", default="nobody")
@@ -49,13 +51,13 @@ class Worker:
     def now(self):
         return START + timedelta(seconds=self.run.loop.time() + self.ahead)
 
-    async def slice(self):
-        """Claim what is due and drive it; return how many claims were made."""
+    async def slice(self, *, claims):
+        """State overdue cancels; claim what is due and drive it. Return how many claims were made."""
         ON_BEHALF.set(self.name)
         try:
             if State.CANCEL_REQUESTED in self.run.states.values():
                 await self.step(ledger.state_overdue, now=self.now())
-            works = await self.step(ledger.claim, limit=10, now=self.now())
+            works = await self.step(ledger.claim, limit=10, now=self.now()) if claims else ()
         except (OperationalError, InterfaceError):
             return 0
         for work in sorted(works, key=lambda work: self.run.alias(work.row.id)):
@@ -151,37 +153,42 @@ class Beat:
         while True:
             run.changed.clear()
             due, is_open = run.look_at_board()
-            if not is_open and due is None and not any(worker.drives for worker in self._workers):
+            calls = all(call.done() for call in run.calls)
+            if calls and not is_open and due is None and not any(worker.drives for worker in self._workers):
                 run.done.set()
                 return
             wait = SWEEP_S if due is None else min(SWEEP_S, (due - run.now()).total_seconds())
             if wait > 0 and State.CANCEL_REQUESTED in run.states.values():
                 await self._rest(min(wait, 5.0))
-                await self._wake()
-                continue
-            if wait > 0:
+                await self._wake(claims=False)
+            elif wait > 0:
                 await self._rest(wait)
-            else:
-                await self._wake()
+            elif await self._wake(claims=True) and self._all_are_driven():
+                await self._rest(BUSY_S)
+
+    def _all_are_driven(self):
+        return sum(len(worker.drives) for worker in self._workers) >= len(self._run.names)
 
     async def _rest(self, seconds):
         waiter = asyncio.ensure_future(self._run.changed.wait())
         await asyncio.wait({waiter}, timeout=seconds)
         waiter.cancel()
 
-    async def _wake(self):
+    async def _wake(self, *, claims):
+        """Let one of the workers have a slice; return how many claims it made."""
         run = self._run
         alive = [worker for worker in self._workers if not worker.is_dead]
         if not alive:
             await asyncio.sleep(REST_S)
-            return
+            return 0
         number = run.choices.pick(len(alive), "order", "the other worker claims")
         worker = alive[(number + self._empty) % len(alive)]
-        claim = run.spawn(worker.slice())
+        claim = run.spawn(worker.slice(claims=claims))
         worker.drives[claim] = None
         claim.add_done_callback(worker._drive_ended)
         done, _ = await asyncio.wait({claim}, timeout=REST_S)
         claimed = claim.result() if done and not claim.cancelled() else 0
-        self._empty = 0 if claimed else self._empty + 1
+        self._empty = 0 if claimed or not claims else self._empty + 1
         if self._empty:
             await asyncio.sleep(min(REST_S * 2 ** min(self._empty, 8), 20.0))
+        return claimed

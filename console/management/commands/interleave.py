@@ -20,6 +20,7 @@ class Command(BaseCommand):
         parser.add_argument("--seed", type=int, default=1, help="the first seed (1)")
         parser.add_argument("--full", action="store_true", help="every run through the bytes of httpx")
         parser.add_argument("--processes", type=int, default=2, help="processes (2), each with its own database")
+        parser.add_argument("--record", action="store_true", help="show the run on the gates' page of this product")
         parser.add_argument("--replay", type=Path, help="repeat one kept schedule, and tell all of it")
 
     def handle(self, **options: Any) -> None:
@@ -36,6 +37,7 @@ class Command(BaseCommand):
                 seed=options["seed"],
                 full=options["full"],
                 processes=options["processes"],
+                record=options["record"],
                 tell=self._tell,
             )
         )
