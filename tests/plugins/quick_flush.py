@@ -1,9 +1,9 @@
 """After a test with real commits, empty what it has filled and nothing else.
 
-Django empties every table after each such test and then makes its permissions and content types anew. That takes longer
-than most tests do, and there are thousands of them. Here the few rows that a test left are deleted, in one statement, and
-those two tables are kept. Deleting few rows is quicker than giving a table and its indexes new files; the ledger's own
-refusals to delete are switched off for it.
+Django empties every table after each such test and then makes its permissions and content types anew. That takes
+longer than most tests do, and there are thousands of them. Here the few rows that a test left are deleted, in one
+statement, and those two tables are kept. Deleting few rows is quicker than giving a table and its indexes new files;
+the ledger's own refusals to delete are switched off for it.
 """
 
 from django.db import connections
