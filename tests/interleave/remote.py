@@ -6,6 +6,7 @@ The server keeps its own truth (`ToolServer.truth`), which nothing below bends.
 import asyncio
 import json
 import random
+from typing import Any
 
 import httpx
 
@@ -191,7 +192,7 @@ def tool_of(run, *, name, support):
     )
 
 
-FIRST_QUESTION = {
+FIRST_QUESTION: dict[str, Any] = {
     "id": "first",
     "method": "elicitation/create",
     "params": {"mode": "form", "message": "question before the task", "requestedSchema": {}},
