@@ -23,7 +23,7 @@ from adapters.http import Connections
 from tests.browser.conftest import Product
 from tests.browser.fleet import Fleet
 
-pytestmark = [pytest.mark.browser]
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("a product of its own")]
 VERSION = "2025-11-25"
 WHY = "Errors were read as success, see the incident"
 LONG = 300_000  # milliseconds
