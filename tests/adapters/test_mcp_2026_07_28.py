@@ -89,7 +89,7 @@ class TestPromises:
         assert promises.answers_repeatable
         assert promises.input_before_task
         assert promises.disconnect_cancels_request
-        assert promises.lookups == {Lookup.NONE}
+        assert promises.lookups == {Lookup.LOOKUP_TOOL, Lookup.NONE}
 
 
 class TestNegotiate:

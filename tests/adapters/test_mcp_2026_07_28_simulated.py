@@ -286,12 +286,12 @@ class TestSteps:
 
         assert (seen.code, seen.exchanges[0].http_status) == (-32602, 200 if as_200 else 400)
 
-    async def test_no_lookup_exists(self):
-        """B203: class C."""
+    async def test_the_protocol_has_no_lookup_of_its_own(self):
+        """B203: class C, unless the server has a tool of its own for it."""
         world = World()
         call = Call(submission_key="k", tool="work", arguments=b"{}", ttl_ms=None)
 
-        assert frozenset({Lookup.NONE}) == ADAPTER.promises.lookups
+        assert frozenset({Lookup.LOOKUP_TOOL, Lookup.NONE}) == ADAPTER.promises.lookups
         with pytest.raises(Refused):
             await ADAPTER.find(world.wire, Handle(), call, Lookup.SESSION_LIST)
         assert not world.truth.arrivals
