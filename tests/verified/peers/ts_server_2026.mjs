@@ -5,7 +5,7 @@
 //   stubborn  the same, but a cancel is acknowledged and never done.
 //   ask       a task that asks two questions and lists each for 1 s after it was answered.
 //   marked    runs at once; its argument `region` travels in a header too.
-//   effects   runs at once: what happened so far.
+//   effects   runs at once: what happened so far, by the argument `name` of each task.
 import { randomBytes } from "node:crypto";
 import { createServer } from "node:http";
 import { toNodeHandler } from "@modelcontextprotocol/node";
@@ -22,7 +22,7 @@ const effects = [];
 const text = (words) => ({ resultType: "complete", content: [{ type: "text", text: words }], isError: false });
 const now = () => new Date().toISOString();
 
-function begin(tool, { secs = 0 }) {
+function begin(tool, { secs = 0, name = tool }) {
   const task = {
     taskId: randomBytes(16).toString("hex"),
     status: "working",
@@ -41,7 +41,7 @@ function begin(tool, { secs = 0 }) {
     }
   } else {
     setTimeout(() => {
-      effects.push(tool);
+      effects.push(name);
       end(task, "done");
     }, secs * 1000);
   }
