@@ -19,6 +19,7 @@ import time
 
 import pytest
 import uvicorn
+from django.utils import translation
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 START_PATIENCE = 120.0  # seconds
@@ -36,6 +37,13 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if item.get_closest_marker("browser"):
                 item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def _language_of_its_own():
+    """Forget the language of the last request: Django leaves it to the thread, and so to the next test."""
+    yield
+    translation.deactivate()
 
 
 @pytest.fixture(scope="session")
