@@ -10,6 +10,7 @@ import uuid
 
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import Group, User
+from django.test import Client
 from django.utils import timezone
 
 from adapters import strictjson
@@ -53,6 +54,13 @@ def person(name, *roles, team="everybody"):
     if team:
         join(name, team)
     return user
+
+
+def signed_in(name, *roles):
+    """Make a person with these roles and return their browser, signed in."""
+    client = Client()
+    client.force_login(person(name, *roles))
+    return client
 
 
 def join(name, slug="everybody", *, servers=None):

@@ -4,7 +4,6 @@ import re
 
 import pytest
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
@@ -24,17 +23,11 @@ V = make.VERSION
 WHY = "Errors rise since 11:07, see the incident"
 
 
-def signed_in(name, *roles):
-    client = Client()
-    client.force_login(make.person(name, *roles))
-    return client
-
-
 @pytest.fixture
 def adam():
     """An admin, signed in, with one server."""
     make.server()
-    return signed_in("adam", "admin")
+    return make.signed_in("adam", "admin")
 
 
 def text_of(answer):
@@ -57,7 +50,7 @@ def roll_back(client, *, typed=V, epoch=None, reason=WHY, follow=False):
 class TestWhoMay:
     @pytest.mark.parametrize("role", list(Role))
     def test_everybody_with_a_role_may_look(self, adam, role):
-        somebody = signed_in("somebody", role)
+        somebody = make.signed_in("somebody", role)
 
         shown = [somebody.get(at(name)) for name in ("adapter", "adapter_drain")] + [somebody.get(reverse("adapters"))]
 
@@ -67,11 +60,11 @@ class TestWhoMay:
         "role, status", [(Role.ADMIN, 200), (Role.OPERATOR, 200), (Role.APPROVER, 403), (Role.VIEWER, 403)]
     )
     def test_operators_may_see_the_dry_run_and_propose_it(self, adam, role, status):
-        assert signed_in("somebody", role).get(at("adapter_rollback")).status_code == status
+        assert make.signed_in("somebody", role).get(at("adapter_rollback")).status_code == status
 
     @pytest.mark.parametrize("role", [role for role in Role if role is not Role.ADMIN])
     def test_only_admins_change_anything(self, adam, role):
-        somebody = signed_in("somebody", role)
+        somebody = make.signed_in("somebody", role)
 
         somebody.post(at("adapter_share"), {"release": "r1", "share": "5", "reason": WHY})
         somebody.post(at("adapter_switch"), {"target": f"protocol:{V}", "do": "shut", "reason": WHY})
@@ -83,7 +76,7 @@ class TestWhoMay:
 
     @pytest.mark.parametrize("role", list(Role))
     def test_nobody_is_shown_a_way_that_is_closed_to_them(self, adam, role):
-        somebody = signed_in("somebody", role)
+        somebody = make.signed_in("somebody", role)
 
         shown = [somebody.get(address).content.decode() for address in (reverse("adapters"), at("adapter"))]
 
@@ -91,7 +84,7 @@ class TestWhoMay:
         assert offered == [somebody.get(at("adapter_rollback")).status_code == 200] * 2
 
     def test_an_operator_who_posts_is_told_which_role_it_needs(self, adam):
-        answer = roll_back(signed_in("olga", "operator"), follow=True)
+        answer = roll_back(make.signed_in("olga", "operator"), follow=True)
 
         assert "Needs the role admin" in text_of(answer)
         assert AuditEvent.objects.get(what="ADAPTER_ROLLBACK", outcome="REFUSED").by == "person:olga"
@@ -115,7 +108,7 @@ class TestListing:
         assert V in text_of(answer)
 
     def test_it_teaches_where_nothing_is_registered(self, db):
-        answer = signed_in("adam", "admin").get(reverse("adapters"))
+        answer = make.signed_in("adam", "admin").get(reverse("adapters"))
 
         assert "No protocol version is in use" in text_of(answer)
 
@@ -257,7 +250,7 @@ class TestDrill:
         make.working()
         make.asking()
 
-        signed_in("somebody", role).post(at("adapter_drill"), {"reason": "Rehearsal of the quarter"})
+        make.signed_in("somebody", role).post(at("adapter_drill"), {"reason": "Rehearsal of the quarter"})
 
         [kept] = admin.changes_of(f"protocol:{V}")
         assert (kept.what, kept.by) == ("DRILLED", "person:somebody")
@@ -273,6 +266,6 @@ class TestDrill:
 
     @pytest.mark.parametrize("role", [Role.APPROVER, Role.VIEWER])
     def test_it_is_for_those_who_may_propose_a_rollback(self, adam, role):
-        answer = signed_in("somebody", role).post(at("adapter_drill"), {"reason": "Rehearsal of the quarter"})
+        answer = make.signed_in("somebody", role).post(at("adapter_drill"), {"reason": "Rehearsal of the quarter"})
 
         assert answer.status_code == 403

@@ -6,7 +6,6 @@ import re
 
 import pytest
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
@@ -23,13 +22,7 @@ pytestmark = pytest.mark.django_db
 def ada():
     """An approver, signed in."""
     make.server()
-    return signed_in("ada", "approver")
-
-
-def signed_in(name, *roles):
-    client = Client()
-    client.force_login(make.person(name, *roles))
-    return client
+    return make.signed_in("ada", "approver")
 
 
 def inbox(client, query="", **headers):
@@ -208,14 +201,14 @@ def test_an_empty_inbox_says_what_will_appear(ada):
 def test_a_viewer_reads_and_claims_nothing(ada):
     make.asking()
 
-    page = signed_in("vera", "viewer").get(reverse("approvals"))
+    page = make.signed_in("vera", "viewer").get(reverse("approvals"))
 
     assert page.status_code == 200
     assert b'value="claim"' not in page.content
 
 
 def test_without_a_role_there_is_nothing_to_see(ada):
-    assert signed_in("nobody").get(reverse("approvals")).status_code == 403
+    assert make.signed_in("nobody").get(reverse("approvals")).status_code == 403
 
 
 def test_the_number_of_queries_does_not_depend_on_the_number_of_rounds(ada, django_assert_num_queries):

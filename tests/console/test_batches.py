@@ -6,7 +6,6 @@ import uuid
 import pytest
 from django.contrib.auth.models import Group, User
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
@@ -20,25 +19,6 @@ from tests.console import factories as make
 pytestmark = pytest.mark.django_db
 WHY = {"kind": "need", "reason": "The incident is over"}
 VERDICT = {"reason": "The shop's log shows none of them", "typed": "close as unknown"}
-
-
-@pytest.fixture
-def olga():
-    """An operator, signed in."""
-    make.server()
-    return signed_in("olga", "operator")
-
-
-@pytest.fixture
-def otto(olga):
-    """Another operator."""
-    return signed_in("otto", "operator")
-
-
-def signed_in(name, *roles):
-    client = Client()
-    client.force_login(make.person(name, *roles))
-    return client
 
 
 def words(answer):
@@ -119,7 +99,7 @@ class TestPreview:
     def test_only_operators_prepare_one(self, olga, role):
         make.working()
 
-        answer = signed_in("somebody", role).post(reverse("operation_cancel_many"), {"query": ""})
+        answer = make.signed_in("somebody", role).post(reverse("operation_cancel_many"), {"query": ""})
 
         assert answer.status_code == 403
 
@@ -127,7 +107,7 @@ class TestPreview:
     def test_others_read_it_and_cannot_start_it(self, olga, role):
         operation = make.working()
         preview = prepare(olga)
-        other = signed_in("somebody", role)
+        other = make.signed_in("somebody", role)
 
         assert "Request cancel of" not in words(other.get(preview))
         assert start(other, preview).status_code == 403
@@ -230,7 +210,7 @@ class TestProgress:
         run()
 
         assert state(operation) is State.WORKING
-        assert "may not do it any more" in words(signed_in("vera", "viewer").get(preview))
+        assert "may not do it any more" in words(make.signed_in("vera", "viewer").get(preview))
 
     def test_a_stop_leaves_what_has_not_had_its_turn(self, olga, otto):
         operation = make.working()

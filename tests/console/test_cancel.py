@@ -4,7 +4,6 @@ import re
 import uuid
 
 import pytest
-from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
@@ -16,19 +15,6 @@ from tests.console import factories as make
 
 pytestmark = pytest.mark.django_db
 WHY = {"kind": "need", "reason": "The shop is closed this week"}
-
-
-@pytest.fixture
-def olga():
-    """An operator, signed in."""
-    make.server()
-    return signed_in("olga", "operator")
-
-
-def signed_in(name, *roles):
-    client = Client()
-    client.force_login(make.person(name, *roles))
-    return client
 
 
 def unsent():
@@ -181,7 +167,7 @@ def test_a_press_without_a_reason_is_refused_and_changes_nothing(olga, fields, c
 @pytest.mark.parametrize("role", ["viewer", "approver", "admin"])
 def test_only_operators_ask_for_a_cancel(olga, role):
     operation = make.working()
-    client = signed_in("somebody", role)
+    client = make.signed_in("somebody", role)
 
     assert client.get(reverse("cancel", args=[operation])).status_code == 403
     assert press(client, operation).status_code == 403

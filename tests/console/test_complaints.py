@@ -8,7 +8,6 @@ import re
 
 import pytest
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
@@ -36,15 +35,6 @@ LISTS = (
     "/",
     "/places/?at=operations",
 )
-
-
-@pytest.fixture
-def olga():
-    """An operator, signed in."""
-    make.server()
-    client = Client()
-    client.force_login(make.person("olga", "operator"))
-    return client
 
 
 def words(answer):

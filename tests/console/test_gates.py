@@ -6,7 +6,6 @@ import re
 
 import pytest
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
@@ -17,18 +16,6 @@ from operations.gates import Figure, Gate
 from tests.console import factories as make
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def signed_in(name, *roles):
-    client = Client()
-    client.force_login(make.person(name, *roles))
-    return client
-
-
-@pytest.fixture
-def olga():
-    make.server()
-    return signed_in("olga", "operator")
 
 
 @pytest.fixture
@@ -46,7 +33,7 @@ def text_of(answer):
 class TestPage:
     @pytest.mark.parametrize("role", list(Role))
     def test_everybody_with_a_role_may_look(self, olga, role):
-        assert signed_in("somebody", role).get(reverse("gates")).status_code == 200
+        assert make.signed_in("somebody", role).get(reverse("gates")).status_code == 200
 
     def test_before_the_first_check_it_says_so(self, olga):
         said = text_of(olga.get(reverse("gates")))
@@ -145,7 +132,7 @@ class TestProof:
         "role, status", [(Role.OPERATOR, 200), (Role.ADMIN, 200), (Role.VIEWER, 403), (Role.APPROVER, 403)]
     )
     def test_raw_payloads_go_only_to_those_who_may_read_them(self, olga, ended, role, status):
-        somebody = signed_in("somebody", role)
+        somebody = make.signed_in("somebody", role)
 
         assert somebody.get(reverse("proof_export", args=[ended])).status_code == status
         assert somebody.get(reverse("proof", args=[ended])).status_code == 200

@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
@@ -39,20 +38,14 @@ def demo_servers():
         )
 
 
-def signed_in(name, *roles):
-    client = Client()
-    client.force_login(make.person(name, *roles))
-    return client
-
-
 def test_each_tool_of_the_demo_has_a_button(demo_servers):
-    page = signed_in("olga", "operator").get(reverse("home")).content.decode()
+    page = make.signed_in("olga", "operator").get(reverse("home")).content.decode()
 
     assert re.findall(r'name="tool" value="([^"]+)"', page) == [trial.tool for trial in demo.TRIALS]
 
 
 def test_a_press_submits_one_call_and_shows_it(demo_servers):
-    ada = signed_in("ada", "approver")
+    ada = make.signed_in("ada", "approver")
 
     answer = ada.post(reverse("try_it"), {"server": "reports", "tool": "quarterly_report"})
 
@@ -63,7 +56,7 @@ def test_a_press_submits_one_call_and_shows_it(demo_servers):
 
 
 def test_two_presses_are_two_calls(demo_servers):
-    ada = signed_in("ada", "approver")
+    ada = make.signed_in("ada", "approver")
 
     for _ in range(2):
         ada.post(reverse("try_it"), {"server": "reports", "tool": "quarterly_report"})
@@ -72,7 +65,7 @@ def test_two_presses_are_two_calls(demo_servers):
 
 
 def test_a_viewer_sees_the_buttons_locked_and_why(demo_servers):
-    vera = signed_in("vera", "viewer")
+    vera = make.signed_in("vera", "viewer")
 
     page = vera.get(reverse("home")).content.decode()
     answer = vera.post(reverse("try_it"), {"server": "reports", "tool": "quarterly_report"})
@@ -86,7 +79,7 @@ def test_a_viewer_sees_the_buttons_locked_and_why(demo_servers):
 def test_a_tool_that_is_not_of_the_demo_cannot_be_tried(demo_servers):
     make.server()
 
-    answer = signed_in("ada", "approver").post(reverse("try_it"), {"server": "shop", "tool": "change_prices"})
+    answer = make.signed_in("ada", "approver").post(reverse("try_it"), {"server": "shop", "tool": "change_prices"})
 
     assert answer.status_code == 404
 
@@ -94,7 +87,7 @@ def test_a_tool_that_is_not_of_the_demo_cannot_be_tried(demo_servers):
 def test_a_closed_server_says_that_nothing_was_submitted(demo_servers):
     ledger.set_submits("server", "reports", is_open=False, reason="under repair")
 
-    page = signed_in("ada", "approver").post(
+    page = make.signed_in("ada", "approver").post(
         reverse("try_it"), {"server": "reports", "tool": "quarterly_report"}, follow=True
     )
 
@@ -103,7 +96,7 @@ def test_a_closed_server_says_that_nothing_was_submitted(demo_servers):
 
 
 def test_before_the_demo_answers_the_panel_says_what_to_wait_for():
-    page = signed_in("ada", "approver").get(reverse("home")).content.decode()
+    page = make.signed_in("ada", "approver").get(reverse("home")).content.decode()
 
     assert "reload this page in a few seconds" in page
 
@@ -112,6 +105,6 @@ def test_what_was_submitted_lately_is_listed():
     make.server()
     operation = make.working()
 
-    page = signed_in("ada", "approver").get(reverse("home")).content.decode()
+    page = make.signed_in("ada", "approver").get(reverse("home")).content.decode()
 
     assert reverse("operation", args=[operation]) in page

@@ -20,30 +20,11 @@ VERDICT = {"reason": "The shop's log shows none of them", "typed": "close as unk
 
 
 @pytest.fixture
-def olga():
-    """An operator, signed in."""
-    make.server()
-    return signed_in("olga", "operator")
-
-
-@pytest.fixture
-def otto(olga):
-    """Another operator."""
-    return signed_in("otto", "operator")
-
-
-@pytest.fixture
 def outage(olga):
     """Three calls whose outcome nobody can tell since the server forgot them; their ids."""
     operations = [make.unknown(event=Event.NOT_FOUND, reason=Reason.NOT_FOUND) for _ in range(3)]
     ledger.gather_incidents(now=timezone.now())
     return operations
-
-
-def signed_in(name, *roles):
-    client = Client()
-    client.force_login(make.person(name, *roles))
-    return client
 
 
 def words(answer):
@@ -206,7 +187,7 @@ class TestAct:
 
     @pytest.mark.parametrize("role", ["viewer", "approver", "admin"])
     def test_others_read_and_are_told_which_role_acts(self, outage, role):
-        other = signed_in("somebody", role)
+        other = make.signed_in("somebody", role)
 
         assert "Needs the role operator." in words(other.get(address()))
         assert act(other, "look").status_code == 403

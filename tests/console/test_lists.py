@@ -6,7 +6,6 @@ import uuid
 
 import pytest
 from django.http import QueryDict
-from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
@@ -21,31 +20,12 @@ KEEP = reverse("list_keep")
 
 
 @pytest.fixture
-def olga():
-    """An operator, signed in."""
-    make.server()
-    return signed_in("olga", "operator")
-
-
-@pytest.fixture
-def otto(olga):
-    """Another operator."""
-    return signed_in("otto", "operator")
-
-
-@pytest.fixture
 def team():
     """A team of both of them."""
     made = Team.objects.create(slug="night", title="Night shift", all_servers=True)
     for name in ("olga", "otto"):
         TeamMember.objects.create(team=made, person=f"person:{name}")
     return made
-
-
-def signed_in(name, *roles):
-    client = Client()
-    client.force_login(make.person(name, *roles))
-    return client
 
 
 def words(answer):
@@ -153,7 +133,7 @@ class TestKeep:
         assert "kept by olga for Night shift" in words(otto.get(reverse("operations") + "?view=all"))
 
     def test_nobody_shares_with_a_team_they_do_not_belong_to(self, olga, team):
-        vera = signed_in("vera", "viewer")
+        vera = make.signed_in("vera", "viewer")
         keep(vera, name="Theirs", team="night")
 
         assert kept.find("person:otto") == ()

@@ -6,7 +6,6 @@ import uuid
 
 import pytest
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
@@ -18,19 +17,6 @@ from operations.queries import dossier
 from tests.console import factories as make
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def olga():
-    """An operator, signed in."""
-    make.server()
-    return signed_in("olga", "operator")
-
-
-def signed_in(name, *roles):
-    client = Client()
-    client.force_login(make.person(name, *roles))
-    return client
 
 
 def listed(client, query=""):
@@ -252,7 +238,7 @@ class TestDetail:
     )
     def test_each_role_may_press_what_the_contract_gives_it(self, olga, role, may):
         operation = make.asking()
-        client = signed_in("somebody", role)
+        client = make.signed_in("somebody", role)
 
         page = client.get(reverse("operation", args=[operation])).content.decode()
         actions = page[page.index("What you can do now") : page.index("Timeline")]
@@ -478,7 +464,7 @@ class TestEvidence:
 
     @pytest.mark.parametrize("role, status", [("operator", 200), ("admin", 200), ("approver", 403), ("viewer", 403)])
     def test_bodies_are_for_operators_and_admins(self, seen, role, status):
-        answer = signed_in("somebody", role).get(reverse("evidence", args=[seen, 1]))
+        answer = make.signed_in("somebody", role).get(reverse("evidence", args=[seen, 1]))
 
         assert answer.status_code == status
 
@@ -521,7 +507,7 @@ class TestLarge:
 
     @pytest.mark.parametrize("role", ["viewer", "approver"])
     def test_payloads_are_for_operators_and_admins(self, accepted, role):
-        answer = signed_in("somebody", role).get(reverse("operation_result", args=[accepted]))
+        answer = make.signed_in("somebody", role).get(reverse("operation_result", args=[accepted]))
 
         assert answer.status_code == 403
 
@@ -553,7 +539,7 @@ class TestLookNow:
     def test_others_are_refused(self, olga, role):
         operation = make.working()
 
-        answer = signed_in("somebody", role).post(reverse("look_now", args=[operation]))
+        answer = make.signed_in("somebody", role).post(reverse("look_now", args=[operation]))
 
         assert answer.status_code == 403
         assert looks_ordered(operation) == 0

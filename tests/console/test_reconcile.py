@@ -6,7 +6,6 @@ import uuid
 
 import pytest
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
@@ -19,19 +18,6 @@ from tests.console import factories as make
 
 pytestmark = pytest.mark.django_db
 VERDICT = {"verdict": "GAVE_UP", "reason": "The shop's log shows no such change", "typed": "close as unknown"}
-
-
-@pytest.fixture
-def olga():
-    """An operator, signed in."""
-    make.server()
-    return signed_in("olga", "operator")
-
-
-def signed_in(name, *roles):
-    client = Client()
-    client.force_login(make.person(name, *roles))
-    return client
 
 
 def unknown(*, now=None):
@@ -133,7 +119,7 @@ class TestClaim:
         operation = unknown()
         olga.post(reverse("claim", args=[operation]))
 
-        page = words(signed_in("otto", "operator").get(reverse("reconcile_item", args=[operation])))
+        page = words(make.signed_in("otto", "operator").get(reverse("reconcile_item", args=[operation])))
 
         assert "claimed by olga" in page
 
@@ -149,7 +135,7 @@ class TestClaim:
     def test_only_operators_claim(self, olga, role):
         operation = unknown()
 
-        assert signed_in("somebody", role).post(reverse("claim", args=[operation])).status_code == 403
+        assert make.signed_in("somebody", role).post(reverse("claim", args=[operation])).status_code == 403
         assert dossier.claim(uuid.UUID(operation)) is None
 
 
@@ -170,7 +156,7 @@ class TestItem:
 
     @pytest.mark.parametrize("role", ["viewer", "approver", "admin"])
     def test_others_read_and_are_told_which_role_decides(self, olga, role):
-        page = words(signed_in("somebody", role).get(reverse("reconcile_item", args=[unknown()])))
+        page = words(make.signed_in("somebody", role).get(reverse("reconcile_item", args=[unknown()])))
 
         assert "Needs the role operator." in page
         assert "<textarea" not in page
@@ -205,7 +191,7 @@ class TestVerdict:
         operation = unknown()
         give_up(olga, operation)
 
-        second(signed_in("otto", "operator"), operation, "confirm")
+        second(make.signed_in("otto", "operator"), operation, "confirm")
 
         receipt = dossier.receipt(uuid.UUID(operation))
         assert receipt.outcome == Outcome.RECONCILED
@@ -226,7 +212,7 @@ class TestVerdict:
         operation = unknown()
         give_up(olga, operation)
 
-        second(signed_in("otto", "operator"), operation, "withdraw")
+        second(make.signed_in("otto", "operator"), operation, "withdraw")
 
         assert dossier.proposal(uuid.UUID(operation)) is None
         assert ledger.read([operation])[operation].state is State.UNKNOWN
@@ -310,7 +296,7 @@ class TestVerdict:
     @pytest.mark.parametrize("role", ["viewer", "approver", "admin"])
     def test_only_operators_judge(self, olga, role):
         operation = unknown()
-        client = signed_in("somebody", role)
+        client = make.signed_in("somebody", role)
         give_up(olga, operation)
 
         assert give_up(client, operation).status_code == 403
@@ -324,7 +310,7 @@ class TestEffect:
         """An operation that two people have closed; what it did outside is not known."""
         operation = unknown()
         give_up(olga, operation)
-        second(signed_in("otto", "operator"), operation, "confirm")
+        second(make.signed_in("otto", "operator"), operation, "confirm")
         return operation
 
     def test_it_stands_on_the_desk_after_its_operation_has_ended(self, olga, doubtful):
@@ -363,7 +349,7 @@ class TestEffect:
 
     @pytest.mark.parametrize("role", ["viewer", "approver", "admin"])
     def test_only_operators_settle_it(self, doubtful, role):
-        answer = settle(signed_in("somebody", role), doubtful, status="NONE", note="The log shows nothing")
+        answer = settle(make.signed_in("somebody", role), doubtful, status="NONE", note="The log shows nothing")
 
         assert answer.status_code == 403
         assert dossier.effect(uuid.UUID(doubtful)).decided_by == ""

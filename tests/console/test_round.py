@@ -25,13 +25,7 @@ pytestmark = pytest.mark.django_db
 def ada():
     """An approver, signed in."""
     make.server()
-    return signed_in("ada", "approver")
-
-
-def signed_in(name, *roles):
-    client = Client()
-    client.force_login(make.person(name, *roles))
-    return client
+    return make.signed_in("ada", "approver")
 
 
 def address(operation, number=1):
@@ -115,7 +109,7 @@ class TestThePage:
         operation = make.asking()
         before = due(operation)
 
-        page = signed_in("vera", "viewer").get(address(operation))
+        page = make.signed_in("vera", "viewer").get(address(operation))
 
         assert due(operation) == before
         assert b'name="round_token"' not in page.content
@@ -154,7 +148,7 @@ class TestThePage:
         count = len(few)
         for _ in range(3):
             other = make.asking(make.question(schema=BIG))
-            answer(signed_in(f"p{uuid.uuid4().hex[:6]}", "approver"), other, action="decline")
+            answer(make.signed_in(f"p{uuid.uuid4().hex[:6]}", "approver"), other, action="decline")
 
         with django_assert_num_queries(count):
             ada.get(address(operation))
@@ -340,7 +334,7 @@ class TestTwice:
     def test_the_second_person_is_told_who_won(self, ada):
         """I3, B168: when, with what, and nothing of theirs is lost."""
         operation = make.asking()
-        bob = signed_in("bob", "approver")
+        bob = make.signed_in("bob", "approver")
         sealed = hidden(bob, operation)
         answer(ada, operation, q0f0="true")
 
@@ -356,7 +350,7 @@ class TestTwice:
     def test_a_form_that_closed_under_somebody_leads_to_both_answers(self, ada):
         """I3: the live part says who was first; comparing answers nothing."""
         operation = make.asking()
-        bob = signed_in("bob", "approver")
+        bob = make.signed_in("bob", "approver")
         sealed = hidden(bob, operation)
         answer(ada, operation, q0f0="true")
 
@@ -381,7 +375,7 @@ class TestTwice:
     def test_a_losing_page_that_is_reloaded_tells_the_same_and_adds_nothing(self, ada):
         """R9: the browser sends the form again; it was turned away once."""
         operation = make.asking()
-        bob = signed_in("bob", "approver")
+        bob = make.signed_in("bob", "approver")
         sealed = hidden(bob, operation)
         answer(ada, operation, q0f0="true")
 
@@ -394,7 +388,7 @@ class TestTwice:
 
     def test_the_history_tells_whose_answer_was_not_taken_and_who_was_first(self, ada):
         operation = make.asking()
-        bob = signed_in("bob", "approver")
+        bob = make.signed_in("bob", "approver")
         sealed = hidden(bob, operation)
         answer(ada, operation, q0f0="true")
         answer(bob, operation, sealed=sealed, q0f0="false")
@@ -408,7 +402,7 @@ class TestTwice:
     def test_two_people_at_the_same_moment_leave_one_answer(self, ada):
         """B168, with real threads: one is stored, the other sees who won."""
         operation = make.asking()
-        clients = [signed_in(f"p{n}", "approver") for n in range(4)]
+        clients = [make.signed_in(f"p{n}", "approver") for n in range(4)]
         seals = [hidden(client, operation) for client in clients]
 
         def press(n):
@@ -453,7 +447,7 @@ class TestTooLate:
         """B170: nothing is sent, the newer round is offered with an empty form."""
         operation = make.asking()
         sealed = hidden(ada, operation)
-        bob = signed_in("bob", "approver")
+        bob = make.signed_in("bob", "approver")
         answer(bob, operation, q0f0="true")
         make.deliver(operation)
         make.resume(operation)
@@ -559,7 +553,7 @@ class TestTheSeal:
         operation = make.asking()
         sealed = hidden(ada, operation)
 
-        page = answer(signed_in("bob", "approver"), operation, sealed=sealed, q0f0="true")
+        page = answer(make.signed_in("bob", "approver"), operation, sealed=sealed, q0f0="true")
 
         assert page.status_code == 400
         assert b"made for another person" in page.content
@@ -615,7 +609,7 @@ class TestRights:
         operation = make.asking()
         sealed = hidden(ada, operation)
 
-        page = answer(signed_in("pat", role), operation, sealed=sealed, q0f0="true")
+        page = answer(make.signed_in("pat", role), operation, sealed=sealed, q0f0="true")
 
         assert page.status_code == 403
         assert held(operation) is None
@@ -682,12 +676,12 @@ class TestClaims:
         operation = make.asking()
         ada.post(reverse("round_claim", args=[operation, 1]), {"do": "claim"})
 
-        assert answer(signed_in("bob", "approver"), operation, q0f0="true").status_code == 302
+        assert answer(make.signed_in("bob", "approver"), operation, q0f0="true").status_code == 302
 
     def test_viewers_claim_nothing(self, ada):
         operation = make.asking()
 
-        page = signed_in("vera", "viewer").post(reverse("round_claim", args=[operation, 1]), {"do": "claim"})
+        page = make.signed_in("vera", "viewer").post(reverse("round_claim", args=[operation, 1]), {"do": "claim"})
 
         assert page.status_code == 403
 
@@ -704,7 +698,7 @@ class TestMoreTime:
         """I2"""
         operation = make.asking()
         make.expire(operation)
-        olga = signed_in("olga", "operator")
+        olga = make.signed_in("olga", "operator")
 
         olga.post(reverse("round_extend", args=[operation, 1]), {"minutes": "15"})
 
@@ -715,7 +709,7 @@ class TestMoreTime:
         """I2"""
         operation = make.asking(budget_s=600)
         before = rounds.round_page(operation, number=1).card.deadline_at
-        olga = signed_in("olga", "operator")
+        olga = make.signed_in("olga", "operator")
 
         olga.post(reverse("round_extend", args=[operation, 1]), {"minutes": "240"})
 

@@ -47,17 +47,11 @@ PROFILE = {
 POLICY = {"effect": "NONE", "expected_s": "90", "budget_s": "600", "answer_within_s": "300", "reason": WHY}
 
 
-def signed_in(name, *roles):
-    client = Client()
-    client.force_login(make.person(name, *roles))
-    return client
-
-
 @pytest.fixture
 def adam():
     """An admin, signed in, with one server."""
     make.server()
-    return signed_in("adam", "admin")
+    return make.signed_in("adam", "admin")
 
 
 @pytest.fixture
@@ -93,7 +87,7 @@ def addresses():
 class TestWhoMay:
     @pytest.mark.parametrize("role", list(Role))
     def test_everybody_with_a_role_may_read(self, adam, role):
-        somebody = signed_in("somebody", role)
+        somebody = make.signed_in("somebody", role)
 
         assert [somebody.get(address).status_code for address in addresses()] == [200, 200, 200]
 
@@ -102,7 +96,7 @@ class TestWhoMay:
 
     @pytest.mark.parametrize("role", [role for role in Role if role is not Role.ADMIN])
     def test_only_admins_change_anything(self, adam, role):
-        somebody = signed_in("somebody", role)
+        somebody = make.signed_in("somebody", role)
 
         tried = [
             somebody.get(reverse("server_new")),
@@ -335,7 +329,8 @@ class TestChangedContract:
     @pytest.mark.parametrize("role", [role for role in Role if role is not Role.ADMIN])
     def test_nobody_else_may(self, changed, role):
         assert (
-            signed_in("somebody", role).post(reverse("server_seen", args=["shop"]), {"reason": WHY}).status_code == 403
+            make.signed_in("somebody", role).post(reverse("server_seen", args=["shop"]), {"reason": WHY}).status_code
+            == 403
         )
         assert Server.objects.get(slug="shop").contract_changed_at is not None
 
@@ -347,4 +342,4 @@ def test_i3_a_tools_page_says_who_has_to_agree_and_leads_to_the_policy(adam):
 
     assert "Who has to agree" in said
     assert reverse("approval_tool", args=["shop", "change_prices"]) in said
-    assert "Change who has to agree" not in signed_in("vera", "viewer").get(page).content.decode()
+    assert "Change who has to agree" not in make.signed_in("vera", "viewer").get(page).content.decode()

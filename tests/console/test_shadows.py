@@ -19,12 +19,6 @@ V = make.VERSION
 WHY = "The report of this quarter was made twice"
 
 
-def signed_in(name, *roles):
-    client = Client()
-    client.force_login(make.person(name, *roles))
-    return client
-
-
 def note():
     return ledger.Note(by="person:adam", reason="a try", now=timezone.now())
 
@@ -35,7 +29,7 @@ def adam():
     make.server()
     ledger.set_policy("shop", "change_prices", ledger.ToolPolicy(effect="NONE"))
     ledger.put_on_trial(V, "r2", note=note())
-    return signed_in("adam", "admin")
+    return make.signed_in("adam", "admin")
 
 
 def text_of(answer):
@@ -96,7 +90,7 @@ class TestTrial:
 
     @pytest.mark.parametrize("role", [role for role in Role if role is not Role.ADMIN])
     def test_only_admins_start_trials_and_explain_differences(self, adam, role):
-        shadow, somebody = compared(), signed_in("somebody", role)
+        shadow, somebody = compared(), make.signed_in("somebody", role)
 
         started = somebody.post(reverse("adapter_trial", args=[V]), {"release": "r2", "reason": WHY})
 
@@ -151,7 +145,7 @@ class TestPages:
         page = reverse("shadow", args=[V, compared()])
 
         assert "{&quot;a&quot;: 1}" in adam.get(page).content.decode()
-        assert "{&quot;a&quot;: 1}" not in signed_in("vera", "viewer").get(page).content.decode()
+        assert "{&quot;a&quot;: 1}" not in make.signed_in("vera", "viewer").get(page).content.decode()
 
     def test_a_call_that_is_not_there_is_a_404(self, adam):
         assert adam.get(reverse("shadow", args=[V, "00000000-0000-4000-8000-000000000000"])).status_code == 404

@@ -15,12 +15,6 @@ from tests.console import factories as make
 pytestmark = pytest.mark.django_db
 
 
-def signed_in(name, *roles):
-    client = Client()
-    client.force_login(make.person(name, *roles))
-    return client
-
-
 def pages(operation):
     """Every page of these rooms, for one operation."""
     return [
@@ -96,7 +90,7 @@ def test_the_navigation_counts_what_waits_for_people():
     make.asking()
     make.asking()
 
-    page = signed_in("ada", "approver").get(reverse("places") + "?at=help").content.decode()
+    page = make.signed_in("ada", "approver").get(reverse("places") + "?at=help").content.decode()
 
     assert "2 open questions" in page
     assert re.search(r'href="/help/"[^>]*aria-current="page"', page)
@@ -105,7 +99,7 @@ def test_the_navigation_counts_what_waits_for_people():
 def test_no_page_holds_inline_script_style_or_a_handler():
     make.server()
     operation = make.asking()
-    olga = signed_in("olga", "operator", "approver")
+    olga = make.signed_in("olga", "operator", "approver")
 
     for page in pages(operation):
         answer = olga.get(page)
@@ -120,7 +114,7 @@ def test_no_page_holds_inline_script_style_or_a_handler():
 def test_every_page_has_one_heading_one_main_and_a_way_past_the_navigation():
     make.server()
     operation = make.asking()
-    olga = signed_in("olga", "operator")
+    olga = make.signed_in("olga", "operator")
 
     for page in pages(operation):
         html = olga.get(page).content.decode()
@@ -135,28 +129,28 @@ def test_every_page_has_one_heading_one_main_and_a_way_past_the_navigation():
 def test_everybody_reads(role):
     make.server()
     operation = make.working()
-    client = signed_in("somebody", role)
+    client = make.signed_in("somebody", role)
 
     for name, args in [("home", []), ("operations", []), ("operation", [operation]), ("reconcile", []), ("help", [])]:
         assert client.get(reverse(name, args=args)).status_code == 200
 
 
 def test_somebody_without_a_role_reads_nothing_and_is_told_why():
-    answer = signed_in("newcomer").get(reverse("operations"))
+    answer = make.signed_in("newcomer").get(reverse("operations"))
 
     assert answer.status_code == 403
     assert "has no role yet" in answer.content.decode()
 
 
 def test_what_does_not_exist_is_not_found_in_the_same_words_as_what_is_not_yours():
-    answer = signed_in("olga", "operator").get(reverse("operation", args=[uuid.uuid4()]))
+    answer = make.signed_in("olga", "operator").get(reverse("operation", args=[uuid.uuid4()]))
 
     assert answer.status_code == 404
     assert "There is nothing at this address" in answer.content.decode()
 
 
 def test_the_theme_is_drawn_by_the_server():
-    olga = signed_in("olga", "operator")
+    olga = make.signed_in("olga", "operator")
 
     olga.post(reverse("preferences"), {"theme": "dark", "zone": "Asia/Tokyo", "next": reverse("help")})
     page = olga.get(reverse("help")).content.decode()
@@ -168,7 +162,7 @@ def test_the_theme_is_drawn_by_the_server():
 def test_times_are_told_in_the_zone_of_the_reader():
     make.server()
     operation = make.working()
-    olga = signed_in("olga", "operator")
+    olga = make.signed_in("olga", "operator")
     olga.post(reverse("preferences"), {"zone": "Asia/Tokyo"})
 
     page = olga.get(reverse("operation", args=[operation])).content.decode()
@@ -179,7 +173,7 @@ def test_times_are_told_in_the_zone_of_the_reader():
 
 
 def test_a_preference_that_does_not_exist_changes_nothing():
-    olga = signed_in("olga", "operator")
+    olga = make.signed_in("olga", "operator")
 
     olga.post(reverse("preferences"), {"theme": "purple", "zone": "../etc/passwd", "language": "../en"})
     page = olga.get(reverse("help")).content.decode()
@@ -189,7 +183,7 @@ def test_a_preference_that_does_not_exist_changes_nothing():
 
 
 def test_single_keys_can_be_switched_off():
-    olga = signed_in("olga", "operator")
+    olga = make.signed_in("olga", "operator")
 
     olga.post(reverse("preferences"), {"theme": "system"})
     page = olga.get(reverse("help")).content.decode()
@@ -199,7 +193,7 @@ def test_single_keys_can_be_switched_off():
 
 
 def test_keeping_preferences_never_leads_to_a_foreign_site():
-    answer = signed_in("olga", "operator").post(reverse("preferences"), {"next": "//elsewhere.example/"})
+    answer = make.signed_in("olga", "operator").post(reverse("preferences"), {"next": "//elsewhere.example/"})
 
     assert answer.url == reverse("home")
 
@@ -207,7 +201,7 @@ def test_keeping_preferences_never_leads_to_a_foreign_site():
 @pytest.mark.parametrize("name", ["home", "operations", "reconcile", "places"])
 def test_a_list_of_many_costs_as_many_queries_as_a_list_of_one(name):
     make.server()
-    olga = signed_in("olga", "operator")
+    olga = make.signed_in("olga", "operator")
     make.asking()
     one = _queries(olga, reverse(name))
     for _ in range(6):
