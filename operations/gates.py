@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from types import MappingProxyType
 
 
@@ -49,3 +49,18 @@ class Figure:
     def holds(self) -> bool:
         """True: on this day the promise was kept. Of cancels one in a hundred may take longer (p99)."""
         return self.worst < LIMITS[self.gate] if self.gate is Gate.CANCEL else self.breaches == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interleavings:
+    """What one run of the interleavings came to."""
+
+    seed: int
+    """The first; the runs are those of the seeds that follow it."""
+    runs: int
+    wire_runs: int
+    """Of these, through real adapters and httpx."""
+    histories: int
+    """Distinct histories of an operation that came of them."""
+    divergences: int
+    took: timedelta

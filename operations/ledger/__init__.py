@@ -207,7 +207,6 @@ from operations.ledger.submission import (
 from operations.ledger.teams import join_team, save_team
 from operations.ledger.trail import Origin, audit, audit_refused, coming_from
 from operations.ledger.watch import (
-    Interleavings,
     ServerUse,
     add_figure,
     begin_check,
@@ -236,7 +235,6 @@ __all__ = [
     "Hands",
     "HasEffects",
     "IdentityChanged",
-    "Interleavings",
     "Item",
     "Judged",
     "KeepExistingPath",

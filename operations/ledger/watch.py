@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from django.db import connection, transaction
 
-from operations.gates import Figure
+from operations.gates import Figure, Interleavings
 
 EVERY = timedelta(seconds=50)
 """Less than the minute that the watch runs at: a second worker's tick finds the check taken."""
@@ -87,21 +87,6 @@ def add_figure(figure: Figure, *, now: datetime) -> None:
                 worst = GREATEST(gate_day.worst, EXCLUDED.worst), measured_at = EXCLUDED.measured_at""",
             [figure.gate, figure.day, figure.count, figure.breaches, figure.worst, now],
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interleavings:
-    """What one run of the interleavings came to."""
-
-    seed: int
-    """The first; the runs are those of the seeds that follow it."""
-    runs: int
-    wire_runs: int
-    """Of these, through real adapters and httpx."""
-    histories: int
-    """Distinct histories of an operation that came of them."""
-    divergences: int
-    took: timedelta
 
 
 def note_interleavings(run: Interleavings, *, now: datetime) -> None:

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from django.db import connection
 
-from operations.gates import LIMITS, NOTHING, Figure, Gate
+from operations.gates import LIMITS, NOTHING, Figure, Gate, Interleavings
 from operations.machine import FINAL, State
 from operations.models import GateDay, InterleavingRun, LedgerCheck, Operation
 from operations.queries.scope import within
@@ -236,13 +236,7 @@ class LastInterleavings:
     """The newest run of the interleavings that was put on record."""
 
     at: datetime
-    seed: int
-    runs: int
-    wire_runs: int
-    """Of these, through real adapters and httpx."""
-    histories: int
-    divergences: int
-    took: timedelta
+    run: Interleavings
 
 
 def last_interleavings() -> LastInterleavings | None:
@@ -250,8 +244,7 @@ def last_interleavings() -> LastInterleavings | None:
     row = InterleavingRun.objects.order_by("-at").first()
     if row is None:
         return None
-    return LastInterleavings(
-        at=row.at,
+    run = Interleavings(
         seed=row.seed,
         runs=row.runs,
         wire_runs=row.wire_runs,
@@ -259,3 +252,4 @@ def last_interleavings() -> LastInterleavings | None:
         divergences=row.divergences,
         took=timedelta(seconds=row.took_s),
     )
+    return LastInterleavings(at=row.at, run=run)

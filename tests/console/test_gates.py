@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from console.access import Role
 from operations import ledger, proof, watch
-from operations.gates import Figure, Gate
+from operations.gates import Figure, Gate, Interleavings
 from tests.console import factories as make
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -75,7 +75,7 @@ class TestPage:
 
     def test_g1_the_last_run_of_the_interleavings_stands_there_with_its_date(self, olga):
         before = text_of(olga.get(reverse("gates")))
-        run = ledger.Interleavings(
+        run = Interleavings(
             seed=41, runs=10_000, wire_runs=2_000, histories=7_000, divergences=2, took=dt.timedelta(minutes=5)
         )
         ledger.note_interleavings(run, now=dt.datetime(2026, 11, 3, 9, tzinfo=dt.UTC))

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from operations import ledger
+from operations.gates import Interleavings
 from tests.interleave import cover, fleet, mutants, runs, shrink
 from tests.interleave.plan import WIRE
 
@@ -38,7 +39,7 @@ def run(*, count: int, seed: int, full: bool, processes: int, tell: Callable[[st
 
 
 def _record(tally, seed, tell):
-    run = ledger.Interleavings(
+    run = Interleavings(
         seed=seed,
         runs=tally.runs,
         wire_runs=tally.by_depth[WIRE],
