@@ -294,13 +294,6 @@ def round_page(operation: str, *, number: int) -> RoundPage | None:
     )
 
 
-def questions_of(operation: str, *, number: int) -> tuple[RoundQuestion, ...]:
-    """Return the questions of one round; empty for a round that does not exist."""
-    found = within(Round.objects.filter(operation_id=operation, number=number), server=_SERVER)
-    row = found.annotate(**_AS_TEXT).first()
-    return _questions(row) if row else ()
-
-
 _SERVER = "operation__server_id"
 _AS_TEXT = {"questions_text": Cast("questions", TextField())}
 """Read as text, so that a bound such as 0.10 reaches the form with its own digits and not as a float."""

@@ -31,6 +31,11 @@ def begun(kind, rows, *, by=OLGA, reason="the outage of the morning", **wish):
     return batch
 
 
+def given_up(operations):
+    rows = ledger.foresee_verdicts(operations, Verdict.GAVE_UP)
+    return begun(BatchKind.VERDICT, rows, content={"verdict": "GAVE_UP"})
+
+
 class Ticking:
     """A clock that a test moves."""
 
@@ -198,8 +203,7 @@ class TestCancel:
 class TestVerdict:
     def test_x4_each_row_is_carried_out_only_where_its_evidence_allows(self, room):
         gone, sure = room.at(State.UNKNOWN), room.at(State.SUBMISSION_UNKNOWN)
-        rows = ledger.foresee_verdicts([gone, sure], Verdict.GAVE_UP)
-        batch = begun(BatchKind.VERDICT, rows, content={"verdict": "GAVE_UP"})
+        batch = given_up([gone, sure])
 
         run()
 
@@ -211,8 +215,7 @@ class TestVerdict:
     def test_w_one_second_person_confirms_the_whole_batch_with_one_press(self, rooms):
         risky = rooms(effect="EXTERNAL")
         operations = [risky.at(State.UNKNOWN) for _ in range(3)]
-        rows = ledger.foresee_verdicts(operations, Verdict.GAVE_UP)
-        batch = begun(BatchKind.VERDICT, rows, content={"verdict": "GAVE_UP"})
+        batch = given_up(operations)
         run()
         assert {row.state for row in map(risky.row, operations)} == {State.UNKNOWN}
 
@@ -226,11 +229,7 @@ class TestVerdict:
     def test_w_nobody_confirms_their_own_batch(self, rooms):
         risky = rooms(effect="EXTERNAL")
         operation = risky.at(State.UNKNOWN)
-        batch = begun(
-            BatchKind.VERDICT,
-            ledger.foresee_verdicts([operation], Verdict.GAVE_UP),
-            content={"verdict": "GAVE_UP"},
-        )
+        batch = given_up([operation])
         run()
 
         second = ledger.foresee_second(batch, by=OLGA, confirm=True)
@@ -243,11 +242,7 @@ class TestVerdict:
     def test_x4_evidence_that_came_after_the_proposal_leaves_its_row_alone(self, rooms):
         risky = rooms(effect="EXTERNAL")
         healed, still = risky.at(State.UNKNOWN), risky.at(State.UNKNOWN)
-        batch = begun(
-            BatchKind.VERDICT,
-            ledger.foresee_verdicts([healed, still], Verdict.GAVE_UP),
-            content={"verdict": "GAVE_UP"},
-        )
+        batch = given_up([healed, still])
         run()
         second = begun(BatchKind.CONFIRM, ledger.foresee_second(batch, by=OTTO, confirm=True), by=OTTO, parent=batch)
         risky.saw(healed, risky.working(healed))
@@ -261,11 +256,7 @@ class TestVerdict:
     def test_a_second_person_turns_the_whole_batch_down(self, rooms):
         risky = rooms(effect="EXTERNAL")
         operation = risky.at(State.UNKNOWN)
-        batch = begun(
-            BatchKind.VERDICT,
-            ledger.foresee_verdicts([operation], Verdict.GAVE_UP),
-            content={"verdict": "GAVE_UP"},
-        )
+        batch = given_up([operation])
         run()
 
         begun(BatchKind.REFUSE, ledger.foresee_second(batch, by=OTTO, confirm=False), by=OTTO, parent=batch)
