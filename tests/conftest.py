@@ -75,27 +75,3 @@ def live_site(transactional_db):
     server.should_exit = True
     thread.join(START_PATIENCE)
     listener.close()
-
-
-@pytest.fixture(autouse=True)
-def _ledger_may_be_emptied(request):
-    """Let the end of a test empty the ledger's tables, which refuse it at all other times (L7)."""
-    if not {"transactional_db", "live_site"} & set(request.fixturenames) and not _commits(request):
-        yield
-        return
-    request.getfixturevalue("transactional_db")
-    _set_triggers("origin")
-    yield
-    _set_triggers("replica")
-
-
-def _commits(request) -> bool:
-    marker = request.node.get_closest_marker("django_db")
-    return bool(marker and marker.kwargs.get("transaction"))
-
-
-def _set_triggers(role: str) -> None:
-    from django.db import connection
-
-    with connection.cursor() as cursor:
-        cursor.execute("SET session_replication_role = " + role)

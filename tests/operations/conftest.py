@@ -1,12 +1,12 @@
 """A database with real commits that is emptied once a module: emptying it costs more than most tests."""
 
 import pytest
-from django.core.management import call_command
 from django.db import connection
 from django.test.utils import setup_databases, teardown_databases
 
 from tests.operations.room import Room
 from tests.operations.world import VirtualLoop, World
+from tests.plugins.quick_flush import empty
 
 
 @pytest.hookimpl
@@ -32,11 +32,7 @@ def committed(database, django_db_blocker):
     """Real commits for every test of the module. Assert by operation, never by counting a table."""
     with django_db_blocker.unblock():
         yield
-        with connection.cursor() as cursor:
-            cursor.execute("SET session_replication_role = replica")
-        call_command("flush", verbosity=0, interactive=False)
-        with connection.cursor() as cursor:
-            cursor.execute("SET session_replication_role = origin")
+        empty()
 
 
 @pytest.fixture

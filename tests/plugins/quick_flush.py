@@ -24,12 +24,17 @@ BEGIN
 END $$"""
 
 
-def _empty_what_was_filled(case):
+def empty(alias="default"):
+    """Delete every row that was committed to this database."""
+    with connections[alias].cursor() as cursor:
+        cursor.execute(EMPTY)
+
+
+def _teardown(case):
     for alias in case._databases_names(include_mirrors=False):
-        with connections[alias].cursor() as cursor:
-            cursor.execute(EMPTY)
+        empty(alias)
 
 
 def pytest_configure(config):
     """Take the place of Django's way, for every test of this run."""
-    TransactionTestCase._fixture_teardown = _empty_what_was_filled
+    TransactionTestCase._fixture_teardown = _teardown
