@@ -1,16 +1,14 @@
 """A call to a real server of MCP 2026-07-28 in few words."""
 
-import asyncio
-import time
 from typing import Any
 
 from adapters import registry
 from adapters.contract import Absent, Action, Continuation, Handle, NeedsInput, Reply
-from tests.verified.talk import PATIENCE, a_call, losing_answers, text_of, wired
+from tests.verified.talk import a_call, losing_answers, text_of, until, wired
 
 __all__ = [
-    "ADAPTER", "YES", "a_call", "begin", "call_at_once", "go_on", "look_until", "losing_answers", "reply", "text_of",
-    "wired",
+    "ADAPTER", "YES", "a_call", "begin", "call_at_once", "go_on", "happened", "look_until", "losing_answers", "reply",
+    "text_of", "until", "wired",
 ]  # fmt: skip
 
 ADAPTER: Any = registry.adapter("2026-07-28", "r1")  # Any: the tests say which observation they got
@@ -31,15 +29,17 @@ async def call_at_once(wire, tool, arguments=None):
     return text_of(seen.result)
 
 
+async def happened(wire, name):
+    """Wait until the work of this name had its effect; return every effect so far as the server tells them."""
+    return await until(lambda: call_at_once(wire, "effects"), lambda effects: name in effects)
+
+
 async def look_until(wire, handle, wanted):
     """Look until the observation is of this kind (and holds a question, where it can)."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        seen = await ADAPTER.look(wire, handle, expect_question=True)
-        if isinstance(seen, wanted) and (not isinstance(seen, NeedsInput) or seen.questions):
-            return seen
-        assert time.monotonic() < deadline, seen
-        await asyncio.sleep(0.1)
+    return await until(
+        lambda: ADAPTER.look(wire, handle, expect_question=True),
+        lambda seen: isinstance(seen, wanted) and (not isinstance(seen, NeedsInput) or seen.questions),
+    )
 
 
 def reply(question, action=Action.ACCEPT):

@@ -28,10 +28,12 @@ from tests.verified.talk_2026 import (
     begin,
     call_at_once,
     go_on,
+    happened,
     look_until,
     losing_answers,
     reply,
     text_of,
+    until,
     wired,
 )
 
@@ -130,14 +132,13 @@ async def test_a_protocol_error_is_failed_and_its_error_is_the_result(fastmcp_4_
 async def test_work_that_swallows_its_cancel_has_its_effect_all_the_same(fastmcp_4_server):
     """C6: `cancelled`, and it happened."""
     async with wired(fastmcp_4_server) as wire:
-        handle, _ = await begin(wire, "stubborn", {"secs": 1, "name": "swallowed"})
+        handle, _ = await begin(wire, "stubborn", {"secs": 2, "name": "swallowed"})
         await ADAPTER.cancel(wire, handle)
         after = await look_until(wire, handle, Ended)
-        await asyncio.sleep(1.2)
-        happened = await call_at_once(wire, "effects")
+        effects = await happened(wire, "swallowed")
 
     assert after.status is ProtocolStatus.CANCELLED
-    assert "swallowed" in happened
+    assert "swallowed" in effects
 
 
 async def test_an_unknown_task_is_absent_with_http_400(fastmcp_4_server):
@@ -154,16 +155,16 @@ async def test_an_unknown_task_is_absent_with_http_400(fastmcp_4_server):
 
 async def test_leaving_a_call_that_runs_at_once_cancels_it(fastmcp_4_server):
     """C8: why a submit waits its whole deadline."""
-    arguments = {"secs": 1, "name": "left alone"}
+    left, stayed_for = ({"secs": 2, "name": name} for name in ("left alone", "stayed for"))
     async with wired(fastmcp_4_server) as wire:
-        call = asyncio.create_task(ADAPTER.submit(wire, Handle(), a_call("slow", arguments, as_task=False)))
-        await asyncio.sleep(0.5)
+        call = asyncio.create_task(ADAPTER.submit(wire, Handle(), a_call("slow", left, as_task=False)))
+        await until(lambda: call_at_once(wire, "begun"), lambda begun: "left alone" in begun)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
-        await asyncio.sleep(1.2)
-        happened = await call_at_once(wire, "effects")
+        await ADAPTER.submit(wire, Handle(), a_call("slow", stayed_for, as_task=False))
+        effects = await happened(wire, "stayed for")
 
-    assert "left alone" not in happened
+    assert "left alone" not in effects
 
 
 async def test_a_task_whose_answer_was_lost_runs_on_and_nobody_can_be_asked(fastmcp_4_server):
@@ -171,10 +172,9 @@ async def test_a_task_whose_answer_was_lost_runs_on_and_nobody_can_be_asked(fast
     async with wired(fastmcp_4_server) as wire, losing_answers(fastmcp_4_server) as unlucky:
         with pytest.raises(MaybeSent):
             await ADAPTER.submit(unlucky, Handle(), a_call("slow", {"name": "orphan"}))
-        await asyncio.sleep(1)
-        happened = await call_at_once(wire, "effects")
+        effects = await happened(wire, "orphan")
 
-    assert "orphan" in happened
+    assert effects.count("orphan") == 1
 
 
 @pytest.mark.parametrize("text", ["eu", " größe ", "=?base64?x?="])

@@ -3,8 +3,6 @@
 The cleanest peer of MCP 2025-11-25. Where it leaves the contract, the test says so.
 """
 
-import asyncio
-
 import pytest
 
 from adapters.contract import (
@@ -20,7 +18,7 @@ from adapters.contract import (
     Reply,
     TaskSupport,
 )
-from tests.verified.talk import ADAPTER, a_call, begin, look_until, text_of, wired
+from tests.verified.talk import ADAPTER, a_call, begin, look_until, text_of, until, wired
 
 pytestmark = [pytest.mark.verified, pytest.mark.long, pytest.mark.asyncio]
 
@@ -31,6 +29,10 @@ async def inline(wire, tool):
     """Run a tool without a task; give back what the submit showed."""
     opened = await ADAPTER.open(wire)
     return await ADAPTER.submit(wire, Handle(session=opened.session), a_call(tool, as_task=False))
+
+
+async def happened_so_far(wire):
+    return text_of((await inline(wire, "effects")).result)
 
 
 async def answer(wire, handle, question, action=Action.ACCEPT):
@@ -87,13 +89,12 @@ async def test_three_rounds_are_asked_and_answered(ts_132_server):
 async def test_a_task_is_cancelled_its_session_lives_and_its_work_runs_on(ts_132_server):
     """C2, C4. Why a won cancel opens an effect record: the effect happens all the same."""
     async with wired(ts_132_server) as wire:
-        before = text_of((await inline(wire, "effects")).result)
+        before = await happened_so_far(wire)
         handle, _ = await begin(wire, "slow", {"secs": 1})
         told = await ADAPTER.cancel(wire, handle)
-        await asyncio.sleep(1.5)
+        effects = await until(lambda: happened_so_far(wire), lambda effects: len(effects) > len(before))
         after = await ADAPTER.look(wire, handle, expect_question=False)
         late = await ADAPTER.fetch(wire, handle, ProtocolStatus.CANCELLED)
-        effects = text_of((await inline(wire, "effects")).result)
 
     assert isinstance(told, CancelAnswer)
     assert (told.task.status, after.status) == (ProtocolStatus.CANCELLED, ProtocolStatus.CANCELLED)

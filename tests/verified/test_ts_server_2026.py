@@ -4,8 +4,6 @@ The SDK has no tasks; the peer's own small runtime passes through it, and can do
 done late or never, and answers that are used late.
 """
 
-import asyncio
-
 import pytest
 
 from adapters.contract import (
@@ -24,11 +22,12 @@ from tests.verified.talk_2026 import (
     ADAPTER,
     a_call,
     begin,
-    call_at_once,
+    happened,
     look_until,
     losing_answers,
     reply,
     text_of,
+    until,
     wired,
 )
 
@@ -56,14 +55,17 @@ async def test_a_task_is_submitted_and_looked_at_until_its_result_is_there(ts_20
 
 async def test_an_answered_question_is_still_listed_for_a_while(ts_2026_server):
     """I7, B176: the same key, the same digest; the answer may be repeated."""
+
+    async def look():
+        return await ADAPTER.look(wire, handle, expect_question=False)
+
     async with wired(ts_2026_server) as wire:
         handle, _ = await begin(wire, "ask")
         first = await look_until(wire, handle, NeedsInput)
         await ADAPTER.answer(wire, handle, [reply(first.questions[0])])
-        at_once = await ADAPTER.look(wire, handle, expect_question=False)
+        at_once = await look()
         await ADAPTER.answer(wire, handle, [reply(first.questions[0])])
-        await asyncio.sleep(1.2)
-        later = await ADAPTER.look(wire, handle, expect_question=False)
+        later = await until(look, lambda seen: seen.questions != first.questions)
         await ADAPTER.answer(wire, handle, [reply(later.questions[0], Action.DECLINE)])
         ended = await look_until(wire, handle, Ended)
 
@@ -128,10 +130,6 @@ async def test_a_task_whose_answer_was_lost_runs_on(ts_2026_server):
     async with wired(ts_2026_server) as wire, losing_answers(ts_2026_server) as unlucky:
         with pytest.raises(MaybeSent):
             await ADAPTER.submit(unlucky, Handle(), a_call("slow", {"name": "orphan"}))
-        for _ in range(200):
-            happened = await call_at_once(wire, "effects")
-            if "orphan" in happened:
-                break
-            await asyncio.sleep(0.1)
+        effects = await happened(wire, "orphan")
 
-    assert happened.count("orphan") == 1
+    assert effects.count("orphan") == 1

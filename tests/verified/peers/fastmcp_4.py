@@ -8,7 +8,7 @@ Runs in an environment of its own: `python fastmcp_4.py PORT`. The tools:
 - `ask` (task): asks two questions in one round. `rounds` (task): asks `n` rounds of one.
 - `boom` (task): raises. `rpc_error` (task): ends with a JSON-RPC error.
 - `ask_before` (no task): asks before it runs, with a state. `region` (no task): marks an argument for a header.
-- `effects` (no task): what happened so far.
+- `effects` (no task): what happened so far. `begun` (no task): each `slow` that was begun.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ OFTEN = timedelta(milliseconds=500)
 
 server = FastMCP("peer-fastmcp-4")
 server.add_extension(TasksExtension())
-done = []
+begun_work, done = [], []
 
 
 def questions(**messages):
@@ -43,6 +43,7 @@ def asked(state=None, **messages):
 
 @server.tool(task=TaskConfig(mode="optional", poll_interval=OFTEN))
 async def slow(secs: float = 0, name: str = "slow") -> str:
+    begun_work.append(name)
     await asyncio.sleep(secs)
     done.append(name)
     return "done"
@@ -110,6 +111,11 @@ server.add_tool(marked)
 @server.tool
 async def effects() -> list[str]:
     return done
+
+
+@server.tool
+async def begun() -> list[str]:
+    return begun_work
 
 
 if __name__ == "__main__":

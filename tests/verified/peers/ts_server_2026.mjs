@@ -3,7 +3,7 @@
 // Runs beside its own node_modules: `node ts_server_2026.mjs PORT`. The tools:
 //   slow      a task of `secs` seconds, then its effect. A cancel is acknowledged at once and done 1 s later.
 //   stubborn  the same, but a cancel is acknowledged and never done.
-//   ask       a task that asks two questions and lists each for 1 s after it was answered.
+//   ask       a task that asks two questions and lists each for two looks after it was answered.
 //   marked    runs at once; its argument `region` travels in a header too.
 //   effects   runs at once: what happened so far, by the argument `name` of each task.
 import { randomBytes } from "node:crypto";
@@ -14,6 +14,7 @@ import { z } from "zod";
 
 const EXTENSION = "io.modelcontextprotocol/tasks";
 const LATE_MS = 1000;
+const LATE_LOOKS = 2;
 const FORM = { type: "object", properties: { ok: { type: "boolean" } }, required: ["ok"] };
 const REGION = { type: "object", properties: { region: { type: "string", "x-mcp-header": "Region" } } };
 const tasks = new Map();
@@ -64,13 +65,18 @@ function look(taskId) {
 function update({ taskId }, { mcpReq: { inputResponses } }) {
   const { task, given } = look(taskId);
   for (const [key, answer] of Object.entries(inputResponses)) {
-    if (!task.inputRequests?.[key] || given[key]) continue;
-    given[key] = answer.action;
-    setTimeout(() => {
-      delete task.inputRequests?.[key];
-      if (given.a && given.b) end(task, `${given.a} ${given.b}`);
-    }, LATE_MS);
+    if (task.inputRequests?.[key] && !given[key]) given[key] = { action: answer.action, looks: LATE_LOOKS };
   }
+}
+
+function tell({ taskId }) {
+  const { task, given } = look(taskId);
+  const told = structuredClone(task);
+  for (const [key, answer] of Object.entries(given)) {
+    if (--answer.looks === 0) delete task.inputRequests[key];
+  }
+  if (given.a?.looks <= 0 && given.b?.looks <= 0) end(task, `${given.a.action} ${given.b.action}`);
+  return { resultType: "complete", ...told };
 }
 
 function cancel({ taskId }) {
@@ -94,7 +100,7 @@ function makeServer() {
   const shown = ["slow", "stubborn", "ask", "effects"].map((name) => ({ name, inputSchema: { type: "object" } }));
   server.setRequestHandler("tools/list", async () => ({ tools: [...shown, { name: "marked", inputSchema: REGION }] }));
   server.setRequestHandler("tools/call", async ({ params }) => call(params));
-  server.setRequestHandler("tasks/get", named, async ({ taskId }) => ({ resultType: "complete", ...look(taskId).task }));
+  server.setRequestHandler("tasks/get", named, async (params) => tell(params));
   server.setRequestHandler("tasks/update", named, async (params, ctx) => (update(params, ctx), { resultType: "complete" }));
   server.setRequestHandler("tasks/cancel", named, async (params) => (cancel(params), { resultType: "complete" }));
   return server;
