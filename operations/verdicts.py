@@ -95,16 +95,19 @@ def _against_found(case: Case) -> str:
     return "Nothing was ever sent." if case.row.nothing_sent and case.row.sends == 0 else ""
 
 
+_NO_PROOF = "Only the server's proof by the submission key shows that nothing was created."
+
+
 def _against_never_created(case: Case) -> str:
-    if case.row.state is State.NOT_FOUND_SAFE and case.row.nothing_exists:
-        return ""
-    return "Only the server's proof by the submission key shows that nothing was created."
+    return "" if case.row.state is State.NOT_FOUND_SAFE and case.row.nothing_exists else _NO_PROOF
 
 
 def _against_resubmit(case: Case) -> str:
     if case.row.cancel_intent:
         return "A cancel was asked; it is never submitted again."
-    return _against_never_created(case)
+    # Where a question came before a task, its next attempt can be absent although the tool has run.
+    absent = case.row.state is State.NOT_FOUND_SAFE and case.row.nothing_sent and case.row.task_id is None
+    return "" if absent else _NO_PROOF
 
 
 def _against_evidenced(case: Case) -> str:
@@ -118,9 +121,9 @@ def _against_evidenced(case: Case) -> str:
 
 
 def _against_closing(case: Case) -> str:
-    if case.row.state is State.SUBMISSION_UNKNOWN:
+    if case.row.state is State.SUBMISSION_UNKNOWN or (case.row.state is State.NOT_FOUND_SAFE and case.row.task_id):
         return "The lookup is still under way."
-    if case.row.state is State.NOT_FOUND_SAFE:
+    if case.row.state is State.NOT_FOUND_SAFE and case.row.nothing_exists:
         return "Nothing was created, and that is known: close it as never created."
     return ""
 

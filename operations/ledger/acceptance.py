@@ -11,6 +11,7 @@ from datetime import datetime
 from adapters import strictjson
 from adapters.contract import MASK, Exchange, ProtocolStatus, ToolResult
 from operations import outputguard
+from operations.ledger import rounds
 from operations.ledger.step import Moved, Row, Step, perform, prepared
 from operations.machine import Event, Outcome, Reason, State, StepError, Ticket
 from operations.models import Effect, EffectStatus
@@ -79,6 +80,7 @@ def accept_terminal(
     if differing:
         raise FactsDiffer(differing)
     step.move(event, detail={"outcome": outcome.value, "verdict": verdict})
+    rounds.supersede(step)
     receipt = uuid.uuid4()
     step.write(
         """INSERT INTO receipt (id, operation_id, at, outcome, verdict, summary, client, call_node,

@@ -141,7 +141,6 @@ def _press(step: Step, press: Press, *, by: str, reason: str) -> None:
             step.note("CANCEL_ASKED", detail={"reason": reason}, **asked)
             if row.state is State.UNKNOWN:
                 step.move(Event.NOTHING_CREATED, not_found=NotFound.NEVER_CREATED)  # no permit proves as much
-            rounds.void_answers(step)
             close_as_unsent(step)
         case Press.NO_CANCEL:
             # C5: on record and told at once; it fences nothing, because nothing follows from it.

@@ -35,3 +35,16 @@ def settle(step: Step, permit: uuid.UUID | None, settlement: str) -> None:
         WHERE operation_id = %s AND (id = %s OR (%s::uuid IS NULL AND settled_at IS NULL))""",
         [step.now, settlement, step.row.id, permit, permit],
     )
+
+
+def account_for(step: Step, settlement: str) -> None:
+    """Say of every send of the call what became of it, also of those that count as lost.
+
+    The row counts them all as accounted for: whoever brings a proof of one of them later must find it
+    settled, or it would be counted twice, and a submit that is out by then would seem unsent (L4, A5).
+    """
+    step.write(
+        """UPDATE permit SET settled_at = %s, settlement = %s
+        WHERE operation_id = %s AND kind IN ('SUBMIT', 'REPLAY') AND settlement IN ('', 'lost')""",
+        [step.now, settlement, step.row.id],
+    )

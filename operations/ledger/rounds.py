@@ -13,7 +13,7 @@ from django.db import connection
 from adapters import strictjson
 from adapters.contract import Action, Continuation, Exchange, NeedsInput, Question, Reply
 from operations.ledger.answers import RoundFate, RoundGone
-from operations.ledger.permits import give, settle
+from operations.ledger.permits import account_for, give, settle
 from operations.ledger.policies import policy_of
 from operations.ledger.step import EXECUTOR, Moved, PermitDenied, Row, Step, perform, read
 from operations.machine import Delivery, Event, State, StepError, Ticket
@@ -139,6 +139,7 @@ def _claim_heard(step: Step, keys: Sequence[str], *, number: int) -> None:
 def settle_question(step: Step, seen: NeedsInput) -> None:
     """Record that a submit brought a question and no task: the next attempt goes on from it."""
     sends = step.row.sends
+    account_for(step, "answered")
     step.set(continuation=sends, continuation_state=seen.continuation_state, sends_disproved=sends, replays=0)
 
 
@@ -223,7 +224,7 @@ def close(step: Step, reason: str, *, moved_on: bool) -> None:
         [reason, step.now, row.id, row.round],
     )
     if row.answer_delivery is Delivery.STORED:
-        _deliver(step, Delivery.SUPERSEDED)
+        supersede(step)
     elif moved_on and row.answer_delivery in {Delivery.PERMITTED, Delivery.SENT, Delivery.UNCERTAIN}:
         _deliver(step, Delivery.USED, used_at=step.now)
     step.set(round_open=False, round_deadline_at=None)
@@ -238,6 +239,12 @@ def void_answers(step: Step) -> None:
         close(step, "a cancel was requested", moved_on=False)
     elif row.answer_delivery == Delivery.STORED:
         carried_by_submit(step, Delivery.VOID)  # its round is over: it waited for the next attempt of the call
+
+
+def supersede(step: Step) -> None:
+    """Say of an answer that is still in store that nobody will send it any more (I7)."""
+    if step.row.answer_delivery is Delivery.STORED:
+        _deliver(step, Delivery.SUPERSEDED)
 
 
 def _deliver(step: Step, delivery: Delivery, **times: datetime | None) -> None:

@@ -16,7 +16,7 @@ from adapters.contract import Absent, Exchange, Observation, Opened, TaskFacts
 from operations import announce, outputguard
 from operations.ledger import contracts, looks, rollout, rounds
 from operations.ledger.acceptance import Facts, accept_terminal
-from operations.ledger.permits import give, settle
+from operations.ledger.permits import account_for, give, settle
 from operations.ledger.step import MAX_RUNS, LedgerError, Moved, PermitDenied, Step, perform
 from operations.machine import (
     BEFORE_TASK,
@@ -360,6 +360,8 @@ def disprove_late(operation: str, permit: uuid.UUID | None, settlement: str, *, 
         row = step.row
         counted = {"replays": row.replays - 1} if kind is PermitKind.REPLAY else {}
         step.note("LATE_PROOF", detail={"why": why}, **(counted or {"sends_disproved": row.sends_disproved + 1}))
+        if step.row.nothing_sent:
+            rounds.carried_by_submit(step, Delivery.STORED)
         nothing_is_left(step)
         if row.state not in FINAL:
             step.wake()
@@ -398,11 +400,12 @@ def submit_answered(
 
     An answer under an old ticket decides nothing, but the id in it is the only one there is: it
     is bound all the same, and the executor now in charge looks at it (P6). Then StaleStep is raised,
-    or IllegalStep where the operation has ended.
+    or IllegalStep where the operation has ended. IdentityChanged: the call has another task by now, and a
+    person has to say which is its own (A5).
     """
     try:
         return looks.saw(operation, ticket=ticket, seen=seen, next_at=next_at, now=now)
-    except (StaleStep, IllegalStep):
+    except (StaleStep, IllegalStep, looks.IdentityChanged):
         if not isinstance(seen, Absent) and seen.task is not None:
             _bind_late(operation, seen.task, next_at=next_at, now=now)
         raise
@@ -411,6 +414,8 @@ def submit_answered(
 
 
 def _bind_late(operation: str, task: TaskFacts, *, next_at: datetime, now: datetime) -> None:
+    if strictjson.printable(task.task_id) != task.task_id:
+        return  # nobody can ask for it; the evidence has it
     other = looks.bound_elsewhere(operation, task)
     if other is not None:
         looks.clash(operation, other, ticket=None, next_at=next_at, now=now)
@@ -425,8 +430,7 @@ def _bind_late(operation: str, task: TaskFacts, *, next_at: datetime, now: datet
 def _late_id(step: Step, *, task_id: str) -> None:
     row = step.row
     if row.task_id is None and row.state in {*BEFORE_TASK, State.UNKNOWN}:
-        if row.answer_delivery is Delivery.STORED:
-            rounds.carried_by_submit(step, Delivery.SUPERSEDED)  # I7: there is no next attempt to travel with
+        rounds.supersede(step)  # I7: there is no next attempt that an answer in store could travel with
         step.note("LATE_ID", detail={"task_id": task_id}, task_id=task_id)
         step.wake()
     elif row.task_id != task_id:
@@ -495,7 +499,7 @@ def nothing_created(
     """
 
     def change(step: Step) -> None:
-        settle(step, None, "disproved")
+        account_for(step, "disproved")
         step.move(
             Event.NOTHING_CREATED,
             detail={"why": why},
@@ -504,6 +508,7 @@ def nothing_created(
             replays=0,
             not_found=NotFound.NEVER_CREATED,
         )
+        rounds.carried_by_submit(step, Delivery.STORED)  # X2: the same bytes again, and the answers are among them
         if step.row.cancel_intent:
             close_as_unsent(step)
         else:
@@ -542,8 +547,9 @@ def refuse(
     """
 
     def change(step: Step) -> None:
-        settle(step, None, "disproved")
+        account_for(step, "disproved")
         step.set(sends_disproved=step.row.sends)
+        rounds.carried_by_submit(step, Delivery.STORED)  # what was refused has used no answer
         accept_terminal(
             step,
             Facts.held_by(step.row),
@@ -572,6 +578,7 @@ def close_as_unsent(step: Step) -> None:
     """
     if not step.row.nothing_sent:
         raise PermitDenied("a submit may have reached the server")
+    rounds.void_answers(step)
     step.set(cancel_settled_at=step.now, cancel_intent=False)
     accept_terminal(
         step,

@@ -13,9 +13,10 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from adapters.contract import Absent, Ended, Mode, NeedsInput, ProtocolStatus, Question, TaskFacts, Working
-from operations import ledger, plan
+from operations import ledger, plan, verdicts
 from operations.machine import FINAL, Delivery, Event, Reason, State, Ticket
 from operations.plan import Deed, Means
+from operations.verdicts import Verdict
 from tests.approvers import everybody
 from tests.model.notebook import HOURS, Notebook, Page, first_page, result
 
@@ -37,6 +38,8 @@ class Bounds:
     vanishes: int = 1
     flips: int = 0
     """Ends that turn into another end."""
+    orders: int = 0
+    """Times that people order a call to be sent again after proof (X2)."""
     hours: int = 3
 
 
@@ -64,14 +67,14 @@ class Place(NamedTuple):
     """On their way to the server: (kind, worker or -1 when nobody waits any more, round)."""
     tasks: tuple[Task, ...]
     left: tuple[int, ...]
-    """Presses, rollbacks, deaths, losses, doubles, vanishes, flips."""
+    """Presses, rollbacks, deaths, losses, doubles, vanishes, flips, orders."""
     hour: int
     told: bool
     """The id of the task has come back to a worker that was alive."""
     fetched: bool
 
 
-PRESS, ROLLBACK, DEATH, LOSS, DOUBLE, VANISH, FLIP = range(7)
+PRESS, ROLLBACK, DEATH, LOSS, DOUBLE, VANISH, FLIP, ORDER = range(8)
 
 
 @dataclass
@@ -103,7 +106,7 @@ class Explorer:
     def run(self, *, limit: int) -> Found:
         """Explore up to `limit` states; stop at the first one that is wrong."""
         b = self.bounds
-        left = (b.presses, b.rollbacks, b.deaths, b.losses, b.doubles, b.vanishes, b.flips)
+        left = (b.presses, b.rollbacks, b.deaths, b.losses, b.doubles, b.vanishes, b.flips, b.orders)
         start = Place(self.number(first_page()), (None, None), (), (), left, 0, told=False, fetched=False)
         before: dict[Place, tuple[Place, str] | None] = {start: None}
         fair: dict[Place, list[Place]] = {}
@@ -169,6 +172,8 @@ class Explorer:
             (row.state is State.CANCELLED_ACCEPTED and success, "A3: success after a won cancel"),
             (place.told and row.task_id is None and row.state not in FINAL, "A4: a task id that came back was lost"),
             (len(place.tasks) > 1, "A5: a second task under one key"),
+            (row.sends_disproved > row.sends, "L4: more sends are disproved than were made"),
+            (row.nothing_sent and "" in page.permits, "L4: a send that is out counts as unsent"),
             (bool(page.odd), f"L4, C11: {page.odd}"),
             (row.state is State.WORKING and row.task_id is None, "L3: WORKING without a task"),
             (any("never sent" in one for one in receipts) and bool(place.tasks),
@@ -221,6 +226,10 @@ class Explorer:
                 by="ada",
             )
             yield f"a person answers round {page.row.round}", WORLD, after
+        if place.left[ORDER] and verdicts.option(Verdict.RESUBMIT, _case(page.row)).allowed:
+            named = {"ticket": ledger.ticket_of(page.row), "actor": "person:olga"}
+            after = self._turn(place, ledger.resubmit, **named)
+            yield "two people order it to be sent again", WORLD, _use(after, ORDER)
         if place.left[ROLLBACK]:
             raised = replace(page, row=replace(page.row, epoch=page.row.epoch + 1))
             yield "an admin rolls back", WORLD, _use(place._replace(page=self.number(raised)), ROLLBACK)
@@ -507,6 +516,10 @@ class _Hand:
     def _no_lookup(self, _stage, _answer):
         named = {"event": Event.NO_LOOKUP, "reason": Reason.SUBMIT_LOST, "next_at": self.book.now}
         self.do(ledger.hand_to_person, **named)
+
+
+def _case(row: ledger.Row) -> verdicts.Case:
+    return verdicts.Case(row=row, has_effects=True, deduplicates=False)
 
 
 def _show(task: Task, number: int) -> str:

@@ -151,7 +151,7 @@ def _read(page: Page, sql: str, params) -> Page:
     if "INSERT INTO permit" in sql:
         return _permitted(page, params)
     if "UPDATE permit" in sql:
-        return _settled(page, params[3], params[1])
+        return _accounted_for(page, params[1]) if "kind IN" in sql else _settled(page, params[3], params[1])
     if "DELETE FROM due" in sql:
         return replace(page, due=False)
     return replace(page, due=True) if "INSERT INTO due" in sql else page
@@ -175,6 +175,10 @@ def _settled(page: Page, permit, settlement: str) -> Page:
         return page  # of an answer or a cancel
     chosen = [n for n, held in enumerate(page.permits, 1) if (permit.int == n if permit else not held)]
     return replace(page, permits=tuple(settlement if n in chosen else held for n, held in enumerate(page.permits, 1)))
+
+
+def _accounted_for(page: Page, settlement: str) -> Page:
+    return replace(page, permits=tuple(settlement if held in {"", "lost"} else held for held in page.permits))
 
 
 def _plain(row: ledger.Row) -> ledger.Row:

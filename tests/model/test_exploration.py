@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from operations import machine, plan
-from operations.ledger import acceptance, submission
+from operations.ledger import acceptance, permits, submission
 from operations.machine import State
 from operations.plan import Deed
 from tests.model.explore import Bounds, Explorer
@@ -20,6 +20,7 @@ WHOLE = {
     "a press": replace(NOTHING, presses=1),
     "a rollback and a loss, where lost submits can be looked up": replace(NOTHING, lookup=True, rollbacks=1, losses=1),
     "an end that flips, a task that vanishes, and a press": replace(NOTHING, presses=1, flips=1, vanishes=1),
+    "a lost submit that people order to be sent again": replace(NOTHING, lookup=True, losses=1, orders=1),
 }
 """Explored to the last state, so that being stuck would be seen too."""
 PARTS = {
@@ -103,6 +104,11 @@ PLANTED = {
         lambda: patch.object(acceptance, "open_effect", lambda *_args, **_named: None),
         replace(NOTHING, presses=1),
         "C6",
+    ),
+    "a send that is proved to have made nothing can be proved so again": (
+        lambda: patch.object(submission, "account_for", lambda planned, word: permits.settle(planned, None, word)),
+        replace(NOTHING, lookup=True, losses=1, orders=1),
+        "L4",
     ),
     "nobody ends the waiting": (
         lambda: patch.dict(plan._DEEDS, {State.SUBMISSION_UNKNOWN: lambda *_: Deed.WAIT}),

@@ -1,0 +1,242 @@
+"""Late, doubled and reordered facts: none makes a second submit, a second receipt, or a success nobody validated.
+
+Each test is a way in which news of an earlier send reaches an operation that has gone on without it.
+"""
+
+import pytest
+
+from adapters.contract import NeedsInput
+from operations import ledger
+from operations.machine import Delivery, Event, Reason, StaleStep, State
+from operations.models import Receipt
+from operations.queries import invariants
+from operations.verdicts import Verdict
+from tests.operations.room import question, seen
+
+
+def nothing_created(room, operation, **named):
+    told = {"reason": Reason.PROVED_ABSENT, "why": "not there", "next_at": room.later()}
+    return room.step(ledger.nothing_created, operation, **(told | named))
+
+
+def overtaken(room):
+    """A submit whose holder was taken for dead; return what only that holder knows."""
+    operation = room.submit()
+    return operation, *overtakes(room, operation)
+
+
+def overtakes(room, operation):
+    permit, ticket = room.permit(operation), room.ticket(operation)
+    room.claims(operation)
+    room.step(ledger.submit_lost, operation, why="its holder is gone")
+    return permit, ticket
+
+
+def says_not_sent(room, operation, permit, ticket):
+    told = {"permit": permit, "why": "no connection", "misses": 1, "next_at": room.later(), "ticket": ticket}
+    with pytest.raises(StaleStep):
+        room.step(ledger.submit_not_sent, operation, **told)
+
+
+def ordered(room, operation, verdict, **content):
+    """Two people say so, where it needs two."""
+    told = {"seen_version": room.row(operation).version, "by": "person:olga", "reason": "seen there"}
+    judged = ledger.judge(operation, verdict, content=content, now=room.now, **told)
+    if judged.proposal:
+        ledger.confirm(judged.proposal, by="person:otto", now=room.now)
+
+
+def to_a_person(room, operation):
+    named = {"event": Event.NO_LOOKUP, "reason": Reason.SUBMIT_LOST, "next_at": room.later()}
+    room.step(ledger.hand_to_person, operation, **named)
+
+
+def asked_before_a_task(room, operation, message="Which?"):
+    told = NeedsInput(task=None, questions=(question(message),), exchanges=seen())
+    room.answer_submit(operation, told)
+
+
+def waiting_for_the_next_attempt(room):
+    """A call whose question came before a task, answered, and on its way back to the server."""
+    operation = room.submit()
+    asked_before_a_task(room, operation)
+    room.answer(operation)
+    room.step(ledger.go_on, operation)
+    return operation
+
+
+def delivery(room, operation):
+    return room.given(operation).delivery
+
+
+def sound(operation):
+    return [(one.invariant.name, one.what) for one in invariants.breaches([operation])] == []
+
+
+class TestProofCountsOnce:
+    """A send is disproved once, by whoever proves it first (L4, A5)."""
+
+    def test_a5_a_late_proof_of_a_send_that_a_lookup_disproved_frees_no_second_submit(self, room):
+        operation, permit, ticket = overtaken(room)
+        nothing_created(room, operation)
+        ordered(room, operation, Verdict.RESUBMIT)
+        room.permit(operation)
+
+        says_not_sent(room, operation, permit, ticket)
+
+        row = room.row(operation)
+        assert (row.sends, row.sends_disproved, row.nothing_sent) == (2, 1, False)
+        with pytest.raises(ledger.PermitDenied):
+            room.permit(operation)
+        assert sound(operation)
+
+    def test_x2_nor_does_it_take_back_what_the_lookup_has_proved(self, room):
+        operation, permit, ticket = overtaken(room)
+        nothing_created(room, operation)
+
+        says_not_sent(room, operation, permit, ticket)
+
+        assert room.row(operation).nothing_sent
+        ordered(room, operation, Verdict.NEVER_CREATED)
+        assert sound(operation)
+
+    def test_a5_nor_one_of_a_send_whose_question_a_lookup_found(self, room):
+        operation, permit, ticket = overtaken(room)
+        room.saw(operation, NeedsInput(task=None, questions=(question("Which?"),), exchanges=seen()))
+        room.answer(operation)
+        room.step(ledger.go_on, operation)
+        room.permit(operation)
+
+        says_not_sent(room, operation, permit, ticket)
+
+        assert not room.row(operation).nothing_sent
+        with pytest.raises(ledger.PermitDenied):
+            room.permit(operation)
+
+    def test_c9_nor_does_it_shake_the_receipt_of_a_cancel(self, room):
+        operation, permit, ticket = overtaken(room)
+        room.press(operation)
+        nothing_created(room, operation)
+
+        says_not_sent(room, operation, permit, ticket)
+
+        assert room.receipt(operation).verdict == "never sent"
+        assert sound(operation)
+
+
+class TestSecondTask:
+    """One key that has brought two tasks goes to a person, whichever of them was heard of first (A5, B202)."""
+
+    def test_a5_the_answer_to_a_resubmission_after_the_first_ones_task_turned_up(self, room):
+        operation, permit, ticket = overtaken(room)
+        nothing_created(room, operation)
+        ordered(room, operation, Verdict.RESUBMIT)
+        second, in_charge = room.permit(operation), room.ticket(operation)
+        room.comes_late(operation, room.working(operation), permit=permit, ticket=ticket)
+
+        told = {"permit": second, "seen": room.working(operation, task_id="second"), "next_at": room.later()}
+        with pytest.raises(ledger.IdentityChanged):
+            room.step(ledger.submit_answered, operation, ticket=in_charge, **told)
+
+        row = room.row(operation)
+        assert (row.state, row.reason, row.task_id) == (State.UNKNOWN, Reason.ID_CLASH, f"task-of-{operation}")
+        assert room.journal(operation, event="ID_CLASH")[-1].detail["also"] == "second"
+        assert sound(operation)
+
+    def test_x4_the_answer_to_a_lost_submit_after_a_person_bound_another_task(self, room):
+        operation, permit, ticket = overtaken(room)
+        to_a_person(room, operation)
+        ordered(room, operation, Verdict.FOUND, task_id="found")
+
+        room.comes_late(operation, room.working(operation), permit=permit, ticket=ticket)
+
+        assert room.row(operation).reason == Reason.ID_CLASH
+        assert sound(operation)
+
+    def test_an_id_that_cannot_be_stored_and_comes_late_stays_in_evidence(self, room):
+        operation, permit, ticket = overtaken(room)
+
+        room.comes_late(operation, room.working(operation, task_id="a\x00b"), permit=permit, ticket=ticket)
+
+        assert (room.row(operation).task_id, room.evidence(operation)) == (None, 1)
+
+
+class TestAnswerBeforeATask:
+    """An answer that travels with the next attempt of its call has a fate, whatever comes first (C11, I6, I7)."""
+
+    def test_c11_a_press_voids_it_while_it_waits(self, room):
+        operation = waiting_for_the_next_attempt(room)
+
+        assert room.press(operation).press is ledger.Press.CLOSED_UNSENT
+
+        assert (delivery(room, operation), room.receipt(operation).outcome) == (Delivery.VOID, "CANCELLED")
+        assert sound(operation)
+
+    def test_i7_a_task_that_turns_up_late_supersedes_it(self, room):
+        operation, permit, ticket = overtaken(room)
+        room.saw(operation, NeedsInput(task=None, questions=(question("Which?"),), exchanges=seen()))
+        room.answer(operation)
+        room.step(ledger.go_on, operation)
+
+        room.comes_late(operation, room.working(operation), permit=permit, ticket=ticket)
+        room.saw(operation, room.working(operation))
+
+        assert (delivery(room, operation), room.row(operation).state) == (Delivery.SUPERSEDED, State.WORKING)
+        assert sound(operation)
+
+    def test_x2_i7_it_goes_with_the_next_attempt_when_its_own_was_turned_away(self, room):
+        """The same bytes are sent again, and the answer is among them: nobody is asked a second time."""
+        operation = waiting_for_the_next_attempt(room)
+        permit = room.permit(operation)
+        nothing_created(room, operation, reason=Reason.ADMIN_REFUSAL, permit=permit)
+
+        ordered(room, operation, Verdict.RESUBMIT)
+
+        going = ledger.continuation(operation)
+        assert (delivery(room, operation), [reply.key for reply in going.replies]) == (Delivery.STORED, ["0"])
+        assert sound(operation)
+
+    def test_c11_a_press_while_it_may_be_on_its_way_voids_it_once_it_is_proved_unsent(self, room):
+        operation = waiting_for_the_next_attempt(room)
+        permit, ticket = room.permit(operation), room.ticket(operation)
+        assert room.press(operation).press is ledger.Press.INTENT
+
+        says_not_sent(room, operation, permit, ticket)
+        room.step(ledger.close_unsent, operation)
+
+        assert (delivery(room, operation), room.receipt(operation).outcome) == (Delivery.VOID, "CANCELLED")
+        assert sound(operation)
+
+    def test_i7_it_is_superseded_when_a_person_closes_the_call(self, room):
+        operation = waiting_for_the_next_attempt(room)
+        permit = room.permit(operation)
+        nothing_created(room, operation, reason=Reason.ADMIN_REFUSAL, permit=permit)
+
+        room.now = room.row(operation).budget_ends_at
+        named = {"event": Event.BUDGET_ENDED, "reason": Reason.BUDGET_ENDED, "next_at": room.later()}
+        room.step(ledger.hand_to_person, operation, **named)
+        ordered(room, operation, Verdict.GAVE_UP)
+
+        assert delivery(room, operation) == Delivery.SUPERSEDED
+        assert sound(operation)
+
+    def test_i7_it_is_superseded_when_its_attempt_is_refused(self, room):
+        operation = waiting_for_the_next_attempt(room)
+        permit = room.permit(operation)
+
+        room.step(ledger.refuse, operation, reason=Reason.REQUEST_REFUSED, why="no such argument", permit=permit)
+
+        assert delivery(room, operation) == Delivery.SUPERSEDED
+        assert Receipt.objects.get(operation_id=operation).outcome == "REFUSED"
+        assert sound(operation)
+
+
+def test_x2_a_call_that_asked_before_its_next_attempt_was_turned_away_has_a_way_out(room):
+    """The tool has run up to its question: nobody may say "never created", but it can be sent again or given up."""
+    operation = waiting_for_the_next_attempt(room)
+    nothing_created(room, operation, reason=Reason.ADMIN_REFUSAL, permit=room.permit(operation))
+
+    allowed = {one.verdict for one in ledger.verdict_options(operation) if one.allowed}
+
+    assert {Verdict.RESUBMIT, Verdict.GAVE_UP} <= allowed
+    assert Verdict.NEVER_CREATED not in allowed
