@@ -67,10 +67,12 @@ def _ticks(axis: _Axis) -> SafeString:
     form = "%H:%M:%S" if step < 60 else "%H:%M" if step < 86_400 else "%m-%d"  # noqa: PLR2004
     first = math.ceil(axis.start.timestamp() / step) * step
     moments = [datetime.fromtimestamp(first + step * n, tz=UTC) for n in range(int(span // step) + 1)]
+    named = [(axis.x(at), localtime(at).strftime(form)) for at in moments if at < axis.end]
+    # A word in the middle of a line at the rim would be cut.
     return format_html_join(
         "",
-        '<path class="axis" d="M{0} 26V212"/><text class="d" x="{0}" y="16" text-anchor="middle">{1}</text>',
-        ((axis.x(at), localtime(at).strftime(form)) for at in moments if at < axis.end),
+        '<path class="axis" d="M{0} 26V212"/><text class="d" x="{0}" y="16" text-anchor="{1}">{2}</text>',
+        ((x, "end" if x > _RIGHT - 10 else "middle", text) for x, text in named),
     )
 
 

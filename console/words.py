@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from django.utils.formats import number_format
 from django.utils.timezone import localtime
 from django.utils.translation import gettext, pgettext
 from django.utils.translation import gettext_lazy as _
@@ -96,6 +98,14 @@ def duration(span: timedelta | float) -> str:
         if count or not parts:
             parts.append(f"{count}{NBSP}{words[unit]}")
     return NBSP.join(parts)
+
+
+def pace(milliseconds: int) -> str:
+    """Say how far apart looks are: "1 s", "1 min 20 s"; "0.5 s" where whole seconds would not do."""
+    if milliseconds % 1000 == 0:
+        return duration(milliseconds / 1000)
+    seconds = number_format(Decimal(milliseconds) / 1000, use_l10n=True)
+    return f"{seconds}{NBSP}{unit_words()['s']}"
 
 
 def coarse(span: timedelta) -> str:

@@ -251,6 +251,12 @@ def duration(span: timedelta | float) -> str:
 
 
 @register.filter
+def pace(milliseconds: int) -> str:
+    """Say a number of milliseconds in seconds and more."""
+    return words.pace(milliseconds)
+
+
+@register.filter
 def filesize(count: int) -> str:
     """Say a number of bytes in words."""
     return words.size(count)

@@ -64,3 +64,10 @@ def test_an_id_is_cut_in_the_middle_only_where_that_saves_something():
 def test_a_tool_error_is_never_shown_as_a_success():
     assert words.look_of("ACCEPTED", outcome="TOOL_ERROR").tone == "bad"
     assert words.look_of("ACCEPTED", outcome="SUCCESS").tone == "ok"
+
+
+@pytest.mark.parametrize(
+    "milliseconds, said", [(500, "0.5 s"), (1000, "1 s"), (1500, "1.5 s"), (80_000, "1 min 20 s"), (10_000, "10 s")]
+)
+def test_how_far_apart_looks_are_is_told_in_seconds_and_more(milliseconds, said):
+    assert words.pace(milliseconds) == said.replace(" ", words.NBSP)
