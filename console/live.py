@@ -8,10 +8,17 @@ Nothing here has to arrive. A page asks the ledger again when its socket opens, 
 (`resync`), and every fifteen seconds. So a lost notification costs a delay and never a wrong page.
 
 Note [Gather for a moment]
-Five hundred changes in a second would overflow the layer's queue of a slow browser, and the layer
-drops what overflows. So what follows a change within a moment is gathered, only the newest version of
-each operation is sent on, and where there are too many, one `resync` stands for all of them. The first
-change after a rest goes out at once: nobody waits for others that do not come.
+Five hundred changes in a second are more than a browser wants to hear of. So what follows a change
+within a moment is gathered, only the newest version of each operation is sent on, and where there are
+too many, one `resync` stands for all of them. The first change after a rest goes out at once: nobody
+waits for others that do not come. Where telling everybody takes long the moment is longer: the pages
+themselves come out of the same process, and must not wait for what is said to others.
+
+Note [A box for each socket]
+Every process hears of every change by itself, so no channel layer stands between the listener and its
+sockets: it copied each message for each of them, and each copy took a journey to a thread. What a socket
+has still to be told waits in a box of its own, the newest version of each operation once; a browser that
+does not read holds up nobody, and finds one `resync` where its box would have overflowed.
 """
 
 from __future__ import annotations
@@ -21,8 +28,9 @@ import contextlib
 import json
 import logging
 import random
+import time
 import weakref
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 from urllib.parse import parse_qs
@@ -32,7 +40,6 @@ import psycopg
 from channels.auth import get_user
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
-from channels.layers import get_channel_layer
 from django.conf import settings
 from django.db import connection
 
@@ -45,7 +52,9 @@ EVERYTHING = "all"
 """Group of the sockets that hear of every operation."""
 EVERYBODY = "everybody"
 """Group of all sockets, for `resync`."""
-GATHER_S = 0.05
+GATHER_S = 0.02
+TELLING_SHARE = 0.2
+"""Of the time of this process. See Note [Gather for a moment]."""
 MOST_AT_ONCE = 50
 BEAT_S = 10.0
 """How often a socket says that it is alive; every second beat the session is checked again."""
@@ -62,6 +71,41 @@ SIGNED_OUT = 4401
 log = logging.getLogger(__name__)
 
 
+_BEAT = '{"beat":true}'
+_RESYNC = {"": '{"resync":true}'}
+
+
+def _texts(moves: Mapping[str, int]) -> dict[str, str]:
+    """What is said of these moves, by operation: written once, however many hear it."""
+    return {operation: _text({"op": operation, "v": version}) for operation, version in moves.items()}
+
+
+def _text(told: Mapping[str, Any]) -> str:
+    return json.dumps(told, separators=(",", ":"))
+
+
+class Box:
+    """What one socket has still to be told. See Note [A box for each socket]."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._some = asyncio.Event()
+
+    def put(self, texts: Mapping[str, str]) -> None:
+        """Add to it; what it says of the same operation already is replaced."""
+        self._texts |= texts
+        if len(self._texts) > MOST_AT_ONCE:
+            self._texts = dict(_RESYNC)
+        self._some.set()
+
+    async def take(self) -> list[str]:
+        """Wait until there is something, and take it all."""
+        await self._some.wait()
+        self._some.clear()
+        texts, self._texts = self._texts, {}
+        return list(texts.values())
+
+
 class Listener:
     """The one LISTEN connection of an event loop. Connects with its first watcher, lingers after its last."""
 
@@ -74,7 +118,8 @@ class Listener:
         self._waiting: dict[str | None, set[asyncio.Event]] = {}
         self._gathered: dict[str, int] = {}
         self._resync = False
-        self._passed_on_at = float("-inf")
+        self._free_at = float("-inf")
+        self._boxes: dict[str, set[Box]] = {}
 
     @property
     def is_needed(self) -> bool:
@@ -110,6 +155,28 @@ class Listener:
             if not self._waiting[operation]:
                 del self._waiting[operation]
 
+    @contextlib.contextmanager
+    def telling(self, box: Box, groups: Sequence[str]) -> Iterator[None]:
+        """Put what these groups are told into the box while the block runs."""
+        for group in groups:
+            self._boxes.setdefault(group, set()).add(box)
+        try:
+            yield
+        finally:
+            for group in groups:
+                self._boxes[group].discard(box)
+                if not self._boxes[group]:
+                    del self._boxes[group]
+
+    def tell(self, group: str, texts: Mapping[str, str]) -> None:
+        """Tell every socket of the group."""
+        for box in self._boxes.get(group, ()):
+            box.put(texts)
+
+    def resync(self) -> None:
+        """Tell every page to ask for everything again."""
+        self.tell(EVERYBODY, _RESYNC)
+
     def _end(self) -> None:
         if self._task is not None:
             self._task.cancel()
@@ -141,11 +208,14 @@ class Listener:
             if not (self._gathered or self._resync):
                 await asyncio.wait_for(held.execute("SELECT 1"), PROBE_S)
                 continue
-            rested = asyncio.get_running_loop().time() - self._passed_on_at
-            async for notice in held.notifies(timeout=max(0.0, GATHER_S - rested)):
+            began = time.monotonic()
+            async for notice in held.notifies(timeout=max(0.0, self._free_at - began)):
                 self._note(notice.payload)
+            began = time.monotonic()
             await self._pass_on(held)
-            self._passed_on_at = asyncio.get_running_loop().time()
+            await asyncio.sleep(0)  # the sockets' own tasks run now: what they take is a part of it
+            ended = time.monotonic()
+            self._free_at = ended + max(GATHER_S, (ended - began) / TELLING_SHARE)
 
     def _note(self, payload: str) -> None:
         try:
@@ -164,26 +234,26 @@ class Listener:
                 for moved in events:
                     moved.set()
         if resync:
-            await _send_to(EVERYBODY, {"type": "resync"})
+            self.resync()
             return
-        await _send_to(EVERYTHING, {"type": "moved", "moves": list(gathered.items())})
-        for operation, version in gathered.items():
-            await _send_to(f"op.{operation}", {"type": "moved", "moves": [(operation, version)]})
+        texts = _texts(gathered)
+        self.tell(EVERYTHING, texts)
+        for operation in gathered:
+            self.tell(_operation_group(operation), {operation: texts[operation]})
         # Last, for it asks the database: only those wait for it who do not see every server.
-        for server, moves in (await asyncio.wait_for(_by_server(held, gathered), PROBE_S)).items():
-            await _send_to(_server_group(server), {"type": "moved", "moves": moves})
+        if any(group.startswith(_SERVER) for group in self._boxes):
+            for server, operations in (await asyncio.wait_for(_by_server(held, gathered), PROBE_S)).items():
+                self.tell(_server_group(server), {operation: texts[operation] for operation in operations})
 
 
-async def _by_server(
-    held: psycopg.AsyncConnection[Any], gathered: Mapping[str, int]
-) -> dict[str, list[tuple[str, int]]]:
-    """Sort the moves by server: whoever does not see a server hears no id of it (W)."""
+async def _by_server(held: psycopg.AsyncConnection[Any], moved: Iterable[str]) -> dict[str, list[str]]:
+    """Sort the operations by server: whoever does not see a server hears no id of it (W)."""
     sql = "SELECT id::text, server_id FROM operation WHERE id = ANY(%s::uuid[])"
-    rows = await held.execute(sql, [[operation for operation in gathered if _is_id(operation)]])
-    moves: dict[str, list[tuple[str, int]]] = {}
+    rows = await held.execute(sql, [[operation for operation in moved if _is_id(operation)]])
+    sorted_: dict[str, list[str]] = {}
     for operation, server in await rows.fetchall():
-        moves.setdefault(server, []).append((operation, gathered[operation]))
-    return moves
+        sorted_.setdefault(server, []).append(operation)
+    return sorted_
 
 
 def _is_id(text: str) -> bool:
@@ -194,14 +264,15 @@ def _is_id(text: str) -> bool:
     return True
 
 
+_SERVER = "server."
+
+
 def _server_group(server: str) -> str:
-    return f"server.{server}"
+    return f"{_SERVER}{server}"
 
 
-async def _send_to(group: str, message: Mapping[str, Any]) -> None:
-    layer = get_channel_layer()
-    assert layer is not None, "CHANNEL_LAYERS is set"  # noqa: S101 - for the type checker
-    await layer.group_send(group, dict(message))
+def _operation_group(operation: str) -> str:
+    return f"op.{operation}"
 
 
 _listeners: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Listener] = weakref.WeakKeyDictionary()
@@ -240,58 +311,55 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def connect(self) -> None:
         """Join the groups, then accept: whatever moves from now on is told."""
         self._held = contextlib.AsyncExitStack()
-        self._groups: list[str] = []
-        self._beating: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         await self.accept()
         self._seen = await self._sees()
         if self._seen is None:
             await self.close(SIGNED_OUT)
             return
         await self._held.enter_async_context(listener().watched())
-        for group in (EVERYBODY, *await self._wanted(self._seen)):
-            await self.channel_layer.group_add(group, self.channel_name)
-            self._groups.append(group)
+        box = Box()
+        self._held.enter_context(listener().telling(box, (EVERYBODY, *await self._wanted(self._seen))))
         # What moved between the page's rendering and this moment was told to nobody here.
-        await self._send({"resync": True})
-        self._beating = asyncio.create_task(self._beat(), name="longcall-beat")
+        box.put(_RESYNC)
+        self._tasks = [
+            asyncio.create_task(self._tell(box), name="longcall-tell"),
+            asyncio.create_task(self._beat(), name="longcall-beat"),
+        ]
 
     async def disconnect(self, code: int) -> None:  # noqa: ARG002 - whoever closed it, it is over
         """Leave everything that was joined."""
-        if self._beating is not None:
-            self._beating.cancel()
-        for group in self._groups:
-            await self.channel_layer.group_discard(group, self.channel_name)
+        for task in self._tasks:
+            task.cancel()
         await self._held.aclose()
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Ignore whatever a browser says: a socket changes nothing."""
 
-    async def moved(self, event: Mapping[str, Any]) -> None:
-        """Pass on which operations have moved."""
-        for operation, version in event["moves"]:
-            await self._send({"op": operation, "v": version})
-
-    async def resync(self, _event: Mapping[str, Any]) -> None:
-        """Tell the page to ask for everything again."""
-        await self._send({"resync": True})
-
-    async def _send(self, told: Mapping[str, Any]) -> None:
-        await self.send(text_data=json.dumps(told, separators=(",", ":")))
+    async def _tell(self, box: Box) -> None:
+        with contextlib.suppress(OSError):  # the browser is gone; `disconnect` follows
+            while True:
+                for text in await box.take():
+                    await self.send(text_data=text)
 
     async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(BEAT_S)
-            await self._send({"beat": True})
-            await asyncio.sleep(BEAT_S)
-            seen = await self._sees()
-            if seen is None:
-                await self.close(SIGNED_OUT)
-                return
-            if seen != self._seen:
-                # Another team, other servers: the page comes back at once and joins what it may hear of now.
-                await self.close(SCOPE_CHANGED)
-                return
-            await self._send({"beat": True})
+        with contextlib.suppress(OSError):  # as above
+            while (seen := await self._beaten()) == self._seen:
+                pass
+            telling, _ = self._tasks
+            telling.cancel()
+            # Another team, other servers: the page comes back at once and joins what it may hear of now.
+            await self.close(SIGNED_OUT if seen is None else SCOPE_CHANGED)
+
+    async def _beaten(self) -> Scope | None:
+        """Say twice that the socket is alive, and return what the person sees by then."""
+        await asyncio.sleep(BEAT_S)
+        await self.send(text_data=_BEAT)
+        await asyncio.sleep(BEAT_S)
+        seen = await self._sees()
+        if seen == self._seen:
+            await self.send(text_data=_BEAT)
+        return seen
 
     async def _sees(self) -> Scope | None:
         """Return which servers the person sees; None: nobody is signed in, or nobody who may see anything."""
@@ -306,7 +374,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         operation = _operation_of(self.scope)
         if operation is not None:
             found = await database_sync_to_async(_server_of)(operation)
-            return [f"op.{operation}"] if seen.sees(found) else []
+            return [_operation_group(str(operation))] if seen.sees(found) else []
         return [EVERYTHING] if seen.servers is None else [_server_group(server) for server in sorted(seen.servers)]
 
 

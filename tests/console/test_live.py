@@ -310,7 +310,7 @@ async def test_nor_to_a_page_that_asks_for_it_by_name():
     async with listening():
         await moved(foreign, 72)
         async with listening():  # the mark of this one is passed on after the move
-            await live._send_to(live.EVERYBODY, {"type": "resync"})
+            live.listener().resync()
         heard = [await socket.hear()]
         while heard[-1] != {"resync": True}:
             heard.append(await socket.hear())
