@@ -57,7 +57,7 @@ _ROOM_OF = (
     (("server", "tool"), "servers"),
     (("gate", "proof"), "gates"),
     (("audit",), "audit"),
-    (("team",), "teams"),
+    (("team", "people", "person", "token"), "teams"),
     (("help",), "help"),
     (("home", "try_it"), "home"),
 )

@@ -1,4 +1,4 @@
-"""Who calls without being a person: API clients and their tokens.
+"""Who calls without being a person: API clients and their tokens; and who has tried too often to come in.
 
 The ledger knows a client by its slug only; the rows here say which bearer token speaks for which slug.
 """
@@ -53,6 +53,8 @@ class ApiToken(models.Model):
     revoked_by = models.TextField(blank=True, default="")
     last_used_at = models.DateTimeField(null=True)
     """Exact to the minute."""
+    form = models.UUIDField(null=True, unique=True)
+    """The form that it was made with: the same post twice makes one token (R9)."""
 
     class Meta:
         db_table = "api_token"
@@ -70,3 +72,18 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.prefix}… of {self.client_id}"
+
+
+class Attempts(models.Model):
+    """How often one source was turned away since a moment. A row whose time is over counts as none."""
+
+    source = models.CharField(max_length=64, primary_key=True)
+    """A keyed hash: what somebody typed as a name may have been a password."""
+    since = models.DateTimeField(db_index=True)
+    count = models.PositiveIntegerField()
+
+    class Meta:
+        db_table = "attempts"
+
+    def __str__(self) -> str:
+        return f"{self.count} since {self.since}"

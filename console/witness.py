@@ -33,6 +33,7 @@ _WORDS = {
     HTTPStatus.NOT_FOUND: "there is nothing here that this person sees",
     HTTPStatus.CONFLICT: "it has changed since the page was shown",
     HTTPStatus.UNPROCESSABLE_ENTITY: "what was typed was not accepted",
+    HTTPStatus.TOO_MANY_REQUESTS: "too many attempts",
 }
 
 
@@ -119,6 +120,7 @@ def _target(request: HttpRequest) -> str:
         return f"operation:{operation}"
     if "slug" in named and _name(request).startswith(("server", "tool")):
         return f"tool:{named['slug']}/{named['name']}" if "name" in named else f"server:{named['slug']}"
-    if "version" in named:
-        return f"protocol:{named['version']}"
+    for name, kind in (("version", "protocol"), ("username", "person"), ("prefix", "token")):
+        if name in named:
+            return f"{kind}:{named[name]}"
     return f"page:{request.path[:200]}"

@@ -1,4 +1,4 @@
-"""What every endpoint does before and after its own work: the token, the clock, the refusals.
+"""What every endpoint does before and after its own work: the token, the clock, the refusals, where it came from.
 
 An endpoint is a handler for each method. A handler is synchronous and runs in a thread, or it is a coroutine because
 it waits; a waiting handler touches the database only through `in_thread`.
@@ -20,6 +20,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 
+from console.api import refused
 from console.api.problem import Problem, respond
 from console.models import Scope
 from console.tokens import BadToken, Caller, ScopeMissing, recognise
@@ -85,10 +86,13 @@ def endpoint(**methods: Method) -> AsyncView:
     """Make a view of one handler for each method, such as `endpoint(GET=Method(Scope.READ, show))`."""
 
     async def view(request: HttpRequest, **parts: Any) -> HttpResponse:  # noqa: ANN401 - whatever the route captured
-        try:
-            return await _serve(request, methods, parts)
-        except Problem as problem:
-            return respond(problem)
+        # Every row that is written inside carries where it comes from; whose it is, is known once the token is.
+        origin = ledger.Origin(by="", ip=str(request.META.get("REMOTE_ADDR", ""))[:64], session="")
+        with ledger.coming_from(origin):
+            try:
+                return await _serve(request, methods, parts, origin)
+            except Problem as problem:
+                return respond(await _turned_away(request, problem, origin))
 
     # No cookie opens this door, so no foreign page can act through a browser that is signed in.
     exempt: AsyncView = csrf_exempt(view)
@@ -112,13 +116,21 @@ async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     return await sync_to_async(run)()
 
 
-async def _serve(request: HttpRequest, methods: Mapping[str, Method], parts: Mapping[str, Any]) -> HttpResponse:
+async def _turned_away(request: HttpRequest, problem: Problem, origin: ledger.Origin) -> Problem:
+    if not refused.is_attempt(request, problem, origin):
+        return problem
+    return await in_thread(refused.note, request, problem, origin, now=timezone.now())
+
+
+async def _serve(
+    request: HttpRequest, methods: Mapping[str, Method], parts: Mapping[str, Any], origin: ledger.Origin
+) -> HttpResponse:
     method = methods.get(request.method or "")
     if method is None:
         allowed = ", ".join(sorted(methods))
         raise Problem("wrong-method", f"This address takes {allowed}.", headers={"Allow": allowed})
     try:
-        ask = await in_thread(_admit, request, method.scope)
+        ask = await in_thread(_admit, request, method.scope, origin)
         if inspect.iscoroutinefunction(method.handler):
             answer: HttpResponse = await method.handler(ask, **parts)
             return answer
@@ -132,12 +144,17 @@ async def _serve(request: HttpRequest, methods: Mapping[str, Method], parts: Map
         raise problem from error
 
 
-def _admit(request: HttpRequest, scope: Scope) -> Ask:
+def _admit(request: HttpRequest, scope: Scope, origin: ledger.Origin) -> Ask:
     now = timezone.now()
     kind, _, secret = request.headers.get("Authorization", "").partition(" ")
     if kind.lower() != "bearer" or not secret.strip():
         raise Problem("no-token", "There is no bearer token.", headers={"WWW-Authenticate": "Bearer"})
-    caller = recognise(secret.strip(), now=now)
+    try:
+        caller = recognise(secret.strip(), now=now)
+    except BadToken as bad:
+        origin.session = bad.prefix
+        raise
+    origin.by, origin.session = caller.by, caller.prefix
     caller.needs(scope)
     return Ask(http=request, caller=caller, now=now)
 

@@ -271,7 +271,7 @@ def _answers(description: str, schema: str) -> Doc:
 def _refusals(*names: str) -> Doc:
     """Write the named problems as responses; those that any request can meet come by themselves."""
     found: Doc = {}
-    for name in ("no-token", "scope-missing", "unexpected", "ledger-away", *names):
+    for name in ("no-token", "scope-missing", "too-many-refused", "unexpected", "ledger-away", *names):
         status = str(PROBLEMS[name].status)
         said = found.get(status, {}).get("description")
         title = f"{said}; or: {PROBLEMS[name].title}" if said else PROBLEMS[name].title

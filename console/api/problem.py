@@ -126,6 +126,11 @@ PROBLEMS: Mapping[str, Kind] = MappingProxyType(
             title="The call node, its task or its report already stands for something else",
             advice="Go on with your existing path, and compare what you sent with what the detail says.",
         ),
+        "too-many-refused": Kind(
+            status=429,
+            title="Too many attempts were refused",
+            advice="Find out why they are refused, and wait as long as Retry-After says. A valid token is let in.",
+        ),
         "unexpected": Kind(
             status=500,
             title="Something broke on our side",

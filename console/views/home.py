@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import uuid
+from datetime import datetime
+from http import HTTPStatus
 
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import views as auth_views
+from django.contrib.auth.forms import AuthenticationForm
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -15,7 +19,7 @@ from django.utils.translation import check_for_language
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from console import advice, context, demo, preferences
+from console import advice, attempts, context, demo, preferences
 from console.access import Deed, PersonRequest, allow, require
 from operations import ledger
 from operations.queries import operations, servers, trouble
@@ -23,8 +27,39 @@ from operations.queries.operations import Filter
 
 _ROOMS = {"home", "approvals", "operations", "reconcile", "adapters", "servers", "gates", "audit", "teams", "help", ""}
 
-login = auth_views.LoginView.as_view(template_name="login.html", redirect_authenticated_user=True)
+_sign_in = auth_views.LoginView.as_view(template_name="login.html", redirect_authenticated_user=True)
 logout = auth_views.LogoutView.as_view()
+
+
+def login(request: HttpRequest) -> HttpResponseBase:
+    """Let somebody in by name and password; whoever fails too often has to wait, and is told for how long."""
+    if request.method != "POST":
+        return _sign_in(request)
+    now, address = timezone.now(), str(request.META.get("REMOTE_ADDR", ""))
+    one = (request.POST.get("username", "").strip().lower(), address)
+    # Counted before the password is looked at: a hundred guesses at once are a hundred attempts.
+    standings = (
+        attempts.count(attempts.LOGIN_OF_ONE, *one, now=now),
+        attempts.count(attempts.LOGIN_FROM_ONE, address, now=now),
+    )
+    if over := [standing for standing in standings if standing.is_over]:
+        return _too_many(request, over, now)
+    response = _sign_in(request)
+    if response.status_code == HTTPStatus.FOUND:
+        attempts.forget(attempts.LOGIN_OF_ONE, *one)
+        attempts.give_back(attempts.LOGIN_FROM_ONE, address)
+    return response
+
+
+def _too_many(request: HttpRequest, over: list[attempts.Standing], now: datetime) -> HttpResponse:
+    wait_s = max(standing.wait_s(now) for standing in over)
+    # One line of the audit says it; a flood of guesses must not fill what is never emptied.
+    request.decides_nothing = not any(standing.is_first_over for standing in over)  # type: ignore[attr-defined]
+    request.refusal = "too many attempts; further ones are not listed"  # type: ignore[attr-defined]
+    held = {"form": AuthenticationForm(request), "next": request.POST.get("next", ""), "wait_s": wait_s}
+    response = render(request, "login.html", held, status=HTTPStatus.TOO_MANY_REQUESTS)
+    response["Retry-After"], response["Cache-Control"] = str(wait_s), "no-store"
+    return response
 
 
 @require_GET

@@ -80,7 +80,8 @@ def take(request: PersonRequest, number: uuid.UUID) -> HttpResponse:
     """Claim an item of the desk, or give it back."""
     _item(number)
     if request.POST.get("do") == "release":
-        ledger.release_item(str(number), by=request.actor.by)
+        if not ledger.release_item(str(number), by=request.actor.by, now=timezone.now()):
+            messages.info(request, _("It is not your claim any more. Nothing was changed."))
         return redirect("reconcile")
     ledger.claim_item(str(number), by=request.actor.by, now=timezone.now())
     return redirect("reconcile_item", number)

@@ -14,6 +14,7 @@ from django.db import IntegrityError, connection, transaction
 
 from adapters import strictjson
 from adapters.contract import Lookup
+from operations.ledger import trail
 from operations.ledger.acceptance import Facts, accept_terminal
 from operations.ledger.batches import RowKey
 from operations.ledger.step import Change, LedgerError, Moved, Step, perform, read
@@ -119,6 +120,7 @@ def judge(
     def change(step: Step) -> None:
         _unmoved(step, seen_version)
         step.note("VERDICT_PROPOSED", detail={"verdict": verdict.value, "proposal": str(proposal)})
+        step.because(reason)
         step.write(
             """UPDATE verdict_proposal SET confirmed = false, decided_by = %s, decided_at = %s
             WHERE operation_id = %s AND confirmed IS NULL""",
@@ -234,6 +236,7 @@ def _carry_out(
             media_type="application/json",
         )
         _STEPS[ruling.verdict](step, ruling.reason, ruling.content)
+        step.because(ruling.reason)
         _do_also(step, also)
 
     try:
@@ -308,14 +311,19 @@ def decide_effect(
     The first decision that ends the record stands: raises EffectDecided after it.
     """
     parameters: list[Any] = [status, by, now, note, link, owner, operation]
+    target, after = f"operation:{operation}", {"status": status.value, **({"owner": owner} if owner else {})}
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute(
             """UPDATE effect_record SET status = %s, decided_by = %s, decided_at = %s, note = %s,
                 link = %s, owner = %s WHERE operation_id = %s AND status IN ('OPEN', 'STILL_OPEN')""",
             parameters,
         )
-        if not cursor.rowcount:
-            raise EffectDecided(operation)
+        decided = bool(cursor.rowcount)
+        if decided:
+            trail.audit(by, "EFFECT_DECIDED", target, now=now, reason=note, after=after)
+    if not decided:
+        trail.audit_refused(by, "EFFECT_DECIDED", target, now=now, reason="there is no open effect record of it")
+        raise EffectDecided(operation)
 
 
 def claim_item(operation: str, *, by: str, now: datetime, row: RowKey | None = None) -> None:
@@ -326,6 +334,7 @@ def claim_item(operation: str, *, by: str, now: datetime, row: RowKey | None = N
             ON CONFLICT (operation_id) DO UPDATE SET by = EXCLUDED.by, at = EXCLUDED.at""",
             [operation, by, now],
         )
+        trail.audit(by, "ITEM_CLAIMED", f"operation:{operation}", now=now)
         if row is not None:
             cursor.execute(
                 """UPDATE batch_row SET status = 'DONE', came = 'CLAIMED', done_at = %s
@@ -334,7 +343,16 @@ def claim_item(operation: str, *, by: str, now: datetime, row: RowKey | None = N
             )
 
 
-def release_item(operation: str, *, by: str) -> None:
-    """Give a desk item back; only its holder can."""
+def release_item(operation: str, *, by: str, now: datetime) -> bool:
+    """Give a desk item back. False: somebody else holds it, or nobody does."""
+    target = f"operation:{operation}"
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute("DELETE FROM desk_claim WHERE operation_id = %s AND by = %s", [operation, by])
+        released = bool(cursor.rowcount)
+        if released:
+            trail.audit(by, "ITEM_RELEASED", target, now=now)
+        else:
+            trail.refused_within(
+                by, "ITEM_RELEASED", target, now=now, reason="it is not this person's claim", server=""
+            )
+    return released

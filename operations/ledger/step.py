@@ -119,12 +119,13 @@ _ELSEWHERE = {
 _COLUMNS = tuple(f.name for f in fields(Row))
 SELECTED = ", ".join(_ELSEWHERE.get(name, f"o.{name}") for name in _COLUMNS)
 """What `row_from` makes a Row of, as SQL over JOINED."""
-JOINED = """FROM operation o
+DUE = "LEFT JOIN due d ON d.operation_id = o.id"
+JOINED = f"""FROM operation o
     JOIN protocol_version p ON p.version = o.protocol
     JOIN server s ON s.slug = o.server_id
     JOIN tool t ON t.id = o.tool_id
     JOIN tool_descriptor td ON td.id = o.descriptor_id
-    LEFT JOIN due d ON d.operation_id = o.id"""
+    {DUE}"""
 _READ = f"SELECT {SELECTED} {JOINED} WHERE o.id = ANY(%s::uuid[])"
 # FOR SHARE OF p: a raised epoch waits for the steps under way, and every later step sees it (O3).
 _LOCK = _READ + " ORDER BY o.id FOR UPDATE OF o FOR SHARE OF p"
@@ -209,6 +210,10 @@ class Step:
     def write(self, sql: str, params: Sequence[Any]) -> None:
         """Write a row of another table in the same transaction."""
         self._writes.append((sql, params))
+
+    def because(self, reason: str) -> None:
+        """Give the reason that the audit holds; else it is the one of the journal's detail."""
+        self._why = reason
 
     def tell(
         self, kind: Kind, item: str, *, team: str = "", also: str = "", facts: Mapping[str, Any] | None = None
@@ -346,11 +351,13 @@ class Step:
         if self.actor == EXECUTOR or not self._events:
             return
         target = f"operation:{self.row.id}"
+        # "person:olga and person:otto": who confirmed did it; who proposed has a row of an own.
+        who = self.actor.rpartition(" and ")[2]
         if error is not None:
             said, server = str(error), self.row.server_id
-            trail.refused_within(self.actor, self._events[-1], target, now=self.now, server=server, reason=said)
+            trail.refused_within(who, self._events[-1], target, now=self.now, server=server, reason=said)
         for event in self._events if error is None else ():
-            trail.audit(self.actor, event, target, now=self.now, server=self.row.server_id, reason=self._why)
+            trail.audit(who, event, target, now=self.now, server=self.row.server_id, reason=self._why)
 
     def flush(self) -> None:
         """Write everything, in order and in one journey. The operation's row comes last and so sees its journal."""

@@ -37,7 +37,7 @@ class AuditEvent(models.Model):
     after = models.JSONField(default=dict)
     ip = models.TextField(blank=True, db_default="")
     session = models.TextField(blank=True, db_default="")
-    """A keyed hash of the session's id: tells two browsers apart, and opens neither."""
+    """A keyed hash of the session's id, or the beginning of a token: tells two sources apart, and opens neither."""
 
     class Meta:
         db_table = "audit_event"

@@ -243,10 +243,10 @@ def test_a_desk_item_is_held_by_its_newest_claim_and_given_back_by_its_holder(ro
     ledger.claim_item(operation, by="a", now=room.now)
     ledger.claim_item(operation, by="b", now=room.now)
 
-    ledger.release_item(operation, by="a")
+    assert not ledger.release_item(operation, by="a", now=room.now)
     assert _holder(operation) == "b"
 
-    ledger.release_item(operation, by="b")
+    assert ledger.release_item(operation, by="b", now=room.now)
     assert _holder(operation) is None
 
 
@@ -254,3 +254,59 @@ def _holder(operation):
     from operations.models import DeskClaim
 
     return DeskClaim.objects.filter(operation_id=operation).values_list("by", flat=True).first()
+
+
+class TestAudit:
+    """W: every decision of the desk is noted by the ledger itself, through whatever door it came."""
+
+    def rows(self, operation):
+        from operations.models import AuditEvent
+
+        kept = AuditEvent.objects.filter(target=f"operation:{operation}").order_by("id")
+        return list(kept.values_list("by", "what", "outcome", "reason"))
+
+    def test_a_claim_and_its_release(self, room):
+        operation = room.at(State.UNKNOWN)
+        ledger.claim_item(operation, by="person:olga", now=room.now)
+        ledger.release_item(operation, by="person:otto", now=room.now)
+        ledger.release_item(operation, by="person:olga", now=room.now)
+
+        assert self.rows(operation) == [
+            ("person:olga", "ITEM_CLAIMED", "DONE", ""),
+            ("person:otto", "ITEM_RELEASED", "REFUSED", "it is not this person's claim"),
+            ("person:olga", "ITEM_RELEASED", "DONE", ""),
+        ]
+
+    def test_an_effect_record_and_the_decision_that_came_too_late(self, risky):
+        operation = risky.at(State.CANCELLED_ACCEPTED)
+        before = len(self.rows(operation))
+        ledger.decide_effect(operation, EffectStatus.COMPENSATED, by="person:olga", note="refunded", now=risky.now)
+        with pytest.raises(ledger.EffectDecided):
+            ledger.decide_effect(operation, EffectStatus.NONE, by="person:otto", note="nothing", now=risky.now)
+
+        assert self.rows(operation)[before:] == [
+            ("person:olga", "EFFECT_DECIDED", "DONE", "refunded"),
+            ("person:otto", "EFFECT_DECIDED", "REFUSED", "there is no open effect record of it"),
+        ]
+
+    def test_a_verdict_with_its_reason_and_one_that_the_evidence_does_not_allow(self, room):
+        operation = room.at(State.UNKNOWN)
+        with pytest.raises(ledger.NotAllowedByEvidence):
+            judge(room, operation, Verdict.NEVER_CREATED)
+        judge(room, operation, Verdict.GAVE_UP)
+
+        (refused, done) = self.rows(operation)
+        assert refused[1:3] == ("NotAllowedByEvidence", "REFUSED")
+        assert done[1:3] == ("VERDICT", "DONE")
+        assert done[3]
+
+    def test_a_proposal_its_confirmation_and_who_gave_which(self, room):
+        operation = room.at(State.UNKNOWN)
+        judged = judge(room, operation, Verdict.ESTABLISHED_OUTSIDE, content={"outcome": "done by hand"})
+        ledger.confirm(judged.proposal, by="person:otto", now=room.now)
+
+        proposed, confirmed = self.rows(operation)
+        assert proposed[1:3] == ("VERDICT_PROPOSED", "DONE")
+        assert confirmed[:3] == ("person:otto", "VERDICT", "DONE")
+        assert proposed[0] != confirmed[0]
+        assert proposed[3] == confirmed[3] != ""
