@@ -50,6 +50,7 @@ from adapters.contract import (
     WireRequest,
     WireResponse,
 )
+from adapters.deadline import Deadline
 from adapters.veil import Veil
 
 Gate: TypeAlias = Callable[[], Awaitable[None]]
@@ -98,6 +99,7 @@ FAULTS: Mapping[type[Exception], tuple[Fault, str]] = {
     httpx.RequestNotRead: (MaybeSent, "the request was not read"),
 }
 
+_LIMITS = Limits()
 _CAUGHT = (httpx.HTTPError, httpx.InvalidURL, httpx.CookieConflict, httpx.StreamError, OSError)
 
 
@@ -205,7 +207,7 @@ class HttpWire:
         self._endpoint = endpoint
         self._gate = gate
         self._clock = clock
-        self._limits = limits or Limits()
+        self._limits = limits or _LIMITS
         self._secrets = _secrets_of(endpoint)
 
     async def send(self, request: WireRequest) -> WireResponse:
@@ -238,19 +240,33 @@ class HttpWire:
         progress = _Progress()
         outgoing = self._outgoing(request, progress)
         await self._gate()
-        deadline = asyncio.get_running_loop().time() + self._total_s(request)
+        deadline = Deadline(at=asyncio.get_running_loop().time() + self._total_s(request))
+        try:
+            answer = await self._begin(request, outgoing, progress, deadline)
+            try:
+                answer.check_headers()
+                yield answer
+            finally:
+                await answer.aclose()
+        finally:
+            deadline.end()
+
+    async def _begin(
+        self, request: WireRequest, outgoing: httpx.Request, progress: _Progress, deadline: Deadline
+    ) -> Answer:
+        """Send, and wait for the head of the answer."""
         veil = Veil(self._secrets)
         sent = veil.over(request.body)
         exchange = Exchange(label=request.label, request=sent, complete=False, masked=veil.places)
         try:
-            async with asyncio.timeout_at(deadline):
+            with deadline:
                 response = await self._transport.handle_async_request(outgoing)
         except TimeoutError:
             raise progress.verdict(httpx.ReadTimeout("no answer in time"), exchange) from None
         except _CAUGHT as error:
             # `from None`: httpx's errors hold the request, and with it the credential.
             raise progress.verdict(error, exchange) from None
-        answer = Answer(
+        return Answer(
             response,
             started=exchange,
             deadline=deadline,
@@ -258,49 +274,61 @@ class HttpWire:
             secrets=self._secrets,
             clock=self._clock,
         )
-        try:
-            answer.check_headers()
-            yield answer
-        finally:
-            await answer.aclose()
 
     def _total_s(self, request: WireRequest) -> float:
         return self._limits.total_s if request.total_s is None else request.total_s
 
     def _outgoing(self, request: WireRequest, progress: _Progress) -> httpx.Request:
+        """Write the request out in full: what httpx would add by itself costs more than the rest of it."""
         budget = min(self._limits.connect_s, self._total_s(request))
         timeout = {"connect": budget, "pool": budget, "read": None, "write": None}
-        return httpx.Request(
+        place, host = _place(self._endpoint.url, request.path, request.query)
+        outgoing = httpx.Request(
             request.method,
-            _place(self._endpoint.url, request.path, request.query),
-            headers=self._headers(request),
-            content=request.body if request.body or request.method == "POST" else None,
+            place,
+            headers=[(b"host", host), *self._headers(request).items()],
+            stream=httpx.ByteStream(request.body),
             extensions={"timeout": timeout, "trace": progress.note},
         )
+        outgoing.read()
+        return outgoing
 
-    def _headers(self, request: WireRequest) -> dict[str, str]:
-        headers = {name.lower(): value for name, value in request.headers}
-        headers |= {"user-agent": "longcall", "accept-encoding": "gzip"}
+    def _headers(self, request: WireRequest) -> dict[bytes, bytes]:
+        headers = dict([_kept_header(name, value) for name, value in request.headers])
+        headers |= _OWN_HEADERS
         if self._endpoint.credential is not None:
-            headers["authorization"] = self._endpoint.credential
-        for name, value in headers.items():
-            if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-                raise NotSent("a request header holds what HTTP cannot carry")
+            name, value = _header("authorization", self._endpoint.credential)
+            headers[name] = value
+        if request.body or request.method == "POST":
+            headers[b"content-length"] = b"%d" % len(request.body)
         return headers
 
 
+def _header(name: str, value: str) -> tuple[bytes, bytes]:
+    """One header as it is sent. Raises NotSent."""
+    if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+        raise NotSent("a request header holds what HTTP cannot carry")
+    return name.lower().encode("ascii"), value.encode("ascii")
+
+
+_kept_header = lru_cache(maxsize=1024)(_header)
+"""Of the headers of a look all but the session's are the same each time. Never for a credential."""
+_OWN_HEADERS = {b"user-agent": b"longcall", b"accept-encoding": b"gzip"}
+
+
 @lru_cache(maxsize=1024)
-def _place(url: str, path: str, query: tuple[tuple[str, str], ...]) -> httpx.URL:
-    """The URL of a request, read once: its servers are few. Raises NotSent."""
+def _place(url: str, path: str, query: tuple[tuple[str, str], ...]) -> tuple[httpx.URL, bytes]:
+    """The URL of a request and its host, read once: its servers are few. Raises NotSent."""
     problem = addresses.url_problem(url)
     if problem:
         raise NotSent(problem)
     try:
-        return httpx.URL(addresses.below(url, path=path, query=query))
+        place = httpx.URL(addresses.below(url, path=path, query=query))
     except httpx.InvalidURL:
         raise NotSent(FAULTS[httpx.InvalidURL][1]) from None
     except ValueError as error:
         raise NotSent(str(error)) from None
+    return place, place.netloc
 
 
 class Answer:
@@ -311,7 +339,7 @@ class Answer:
         response: httpx.Response,
         *,
         started: Exchange,
-        deadline: float,
+        deadline: Deadline,
         limits: Limits,
         secrets: tuple[bytes, ...],
         clock: Clock,
@@ -384,7 +412,7 @@ class Answer:
 
     async def _next(self) -> bytes | None:
         try:
-            async with asyncio.timeout_at(self._deadline):
+            with self._deadline:
                 return await anext(self._source, None)
         except httpx.RemoteProtocolError:
             raise CutOff("the answer was cut off", exchanges=(self.exchange(),)) from None
@@ -528,14 +556,16 @@ def _plain_headers(response: httpx.Response, clock: Clock) -> dict[str, str]:
     for name, value in response.headers.raw:
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
         headers[key] = f"{headers[key]}, {text}" if key in headers else text
-    # RFC 9110, 6.6.1: a recipient with a clock dates what its server did not.
-    if "date" not in headers:
+    # RFC 9110, 6.6.1: a recipient with a clock dates what its server did not. Only a wait is read against it.
+    if "date" not in headers and "retry-after" in headers:
         headers["date"] = format_datetime(clock().astimezone(UTC), usegmt=True)
     return headers
 
 
 def _secrets_of(endpoint: Endpoint) -> tuple[bytes, ...]:
     """The credential, and the token in it, which a server may echo without its scheme."""
-    whole = (endpoint.credential or "").encode()
+    if endpoint.credential is None:
+        return ()
+    whole = endpoint.credential.encode()
     token = whole.rpartition(b" ")[2]
     return tuple(secret for secret in (whole, token) if len(secret) >= _SHORTEST_SECRET)

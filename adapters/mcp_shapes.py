@@ -50,6 +50,8 @@ _ADMIN_CODES = frozenset({UNKNOWN_METHOD, -32020, -32021, -32022})
 _REQUEST_CODES = frozenset({BAD_PARAMS, -32600, -32700, -32042})
 """What is wrong with this request; -32042 wants a visit to a page before the call."""
 
+_STATUSES = {status.value: status for status in ProtocolStatus}
+
 _TEN_YEARS_MS = 315_360_000_000
 _ONE_WEEK_MS = 604_800_000
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
@@ -76,12 +78,12 @@ def read_task(value: Json, *, ttl: str, poll: str, expected_id: str | None = Non
         raise WrongProtocol("a task whose id is not a text that can be stored")
     if expected_id is not None and task_id != expected_id:
         raise WrongProtocol("the answer is about another task")
-    if not isinstance(status, str) or status not in set(ProtocolStatus):
+    if not isinstance(status, str) or status not in _STATUSES:
         raise WrongProtocol("a task whose status is not one of the five words")
     anomalies: list[str] = []
     return TaskFacts(
         task_id=task_id,
-        status=ProtocolStatus(status),
+        status=_STATUSES[status],
         message=_optional_text(told, "statusMessage", anomalies),
         created_at=_instant(told, "createdAt", anomalies),
         ttl_ms=_ttl(told, ttl, anomalies),

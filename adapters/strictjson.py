@@ -25,6 +25,8 @@ MAX_BYTES = 8_000_000
 
 _BOM = b"\xef\xbb\xbf"
 _BLANKS = re.compile(r"[ \t\n\r]*+")
+_PLAIN_NAME = re.compile(r'"([^"\\\x00-\x1f]*+)"[ \t\n\r]*+:[ \t\n\r]*+')
+"""A member's name without an escape, up to its value."""
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 """A JSON string, or the rest of the input if it is not closed: so that a hostile body full of
 open quotes is still walked once."""
@@ -85,7 +87,6 @@ def members(raw: bytes, *, max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTE
         name, at = _name_at(text, at)
         if name in found:
             raise BadJson.at(text, begins, "a key occurs twice in one object")
-        at = _skip_blanks(text, _expect(text, _skip_blanks(text, at), ":"))
         value, end = _value_at(text, at)
         found[name] = Member(value=value, raw=text[at:end].encode())
         at = _skip_blanks(text, end)
@@ -150,6 +151,8 @@ def _checked_text(raw: bytes, *, max_depth: int, max_bytes: int) -> str:
 
 
 def _check_depth(raw: bytes, max_depth: int) -> None:
+    if raw.count(b"[") + raw.count(b"{") <= max_depth:
+        return  # however they stand
     depth = 0
     for bracket in _STRING.sub(b"", raw).translate(None, _NOT_BRACKETS):
         depth += 1 if bracket in b"[{" else -1
@@ -169,9 +172,12 @@ def _expect(text: str, at: int, mark: str) -> int:
 
 
 def _name_at(text: str, at: int) -> tuple[str, int]:
+    """Read a name and its colon; the place is that of the value."""
+    if plain := _PLAIN_NAME.match(text, at):
+        return plain[1], plain.end()
     _expect(text, at, '"')
     name, end = _value_at(text, at)
-    return str(name), end
+    return str(name), _skip_blanks(text, _expect(text, _skip_blanks(text, end), ":"))
 
 
 def _value_at(text: str, at: int) -> tuple[Json, int]:

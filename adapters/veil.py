@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from adapters.contract import MASK
 
@@ -31,7 +32,10 @@ class Veil:
     def __init__(self, secrets: tuple[bytes, ...]) -> None:
         self.places = 0
         self._secrets = secrets
-        self._spelled = re.compile(b"|".join(b"".join(_spellings(secret)) for secret in secrets)) if secrets else None
+        self._spelled: re.Pattern[bytes] | None = None
+        self._begins: re.Pattern[bytes] | None = None
+        if secrets:
+            self._spelled, self._begins = _patterns(secrets)
         self._reach = _LONGEST_SPELLING * max(map(len, secrets), default=0)
         self._held = b""
 
@@ -47,6 +51,8 @@ class Veil:
 
     def feed(self, piece: bytes) -> bytes:
         """Give out what cannot be the beginning of a secret."""
+        if self._begins is None:
+            return piece
         shown = self.over(self._held + piece)
         cut = self._beginning(shown)
         self._held = shown[cut:]
@@ -59,10 +65,19 @@ class Veil:
 
     def _beginning(self, data: bytes) -> int:
         """Where at the end of the data a secret may begin; its length where none can."""
-        for at in range(max(0, len(data) - self._reach), len(data)):
-            if any(_begins(data, at, secret) for secret in self._secrets):
-                return at
+        assert self._begins is not None, "there are secrets"  # noqa: S101 - for the type checker
+        for found in self._begins.finditer(data, max(0, len(data) - self._reach)):
+            if any(_begins(data, found.start(), secret) for secret in self._secrets):
+                return found.start()
         return len(data)
+
+
+@lru_cache(maxsize=256)
+def _patterns(secrets: tuple[bytes, ...]) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """How the secrets may be spelled, and the bytes with which a spelling begins; made once for each credential."""
+    spelled = re.compile(b"|".join(b"".join(_spellings(secret)) for secret in secrets))
+    first = {secret[0] for secret in secrets} | {_BACKSLASH}
+    return spelled, re.compile(b"[%s]" % re.escape(bytes(sorted(first))))
 
 
 def _spellings(secret: bytes) -> Iterator[bytes]:
