@@ -1,6 +1,7 @@
 """What a person waits for while fifty thousand operations are in flight and the poller works without rest.
 
-`python -m tests.bench.people watch WS PRESSES` opens the sockets, presses cancel, and tells when each was heard of.
+`python -m tests.bench.people watch WS SESSION REMOTE ROUNDS EACH` opens the sockets; in each round it presses cancel
+here and there and makes servers ask, and tells when each was heard of, sent, and shown.
 """
 
 import asyncio
@@ -11,10 +12,12 @@ import statistics
 import sys
 import time
 
-from tests.bench.ground import soon
+from tests.bench.ground import Remote, soon
 from tests.bench.table import Line
 
 IN_FLIGHT, SOCKETS, GAP_S = 50_000, 100, 0.25
+PATIENCE_S = 30.0
+FORM = 'id="answer"'
 
 
 def percentile(values, share):
@@ -45,72 +48,148 @@ def seed(url):
     print(json.dumps({"session": session.session_key}))
 
 
-async def watch(url, session, presses):
+class Browsers:
+    """A hundred browsers on one page each, and one of them that opens the form as soon as there is one."""
+
+    def __init__(self, address, session):
+        self._address, self._session = address, session
+        self.heard = {}
+        """By operation and version: when each socket heard of it."""
+        self.asked, self.shown = set(), {}
+
+    @contextlib.asynccontextmanager
+    async def watching(self):
+        import httpx
+        from websockets.asyncio.client import connect
+
+        headers = {"Cookie": f"sessionid={self._session}"}
+        async with contextlib.AsyncExitStack() as held:
+            self._pages = await held.enter_async_context(
+                httpx.AsyncClient(base_url=self._address, headers=headers, trust_env=False, timeout=PATIENCE_S)
+            )
+            address = self._address.replace("http:", "ws:") + "/ws/live"
+            options = {"additional_headers": headers, "origin": self._address, "max_queue": None}
+            sockets = [await held.enter_async_context(connect(address, **options)) for _ in range(SOCKETS)]
+            listening = [asyncio.create_task(self._listen(number, one)) for number, one in enumerate(sockets)]
+            yield
+            for one in listening:
+                one.cancel()
+
+    async def _listen(self, number, one):
+        opening = set()
+        async for text in one:
+            told = json.loads(text)
+            if "op" not in told:
+                continue
+            self.heard.setdefault(told["op"], {}).setdefault(told["v"], {}).setdefault(number, time.monotonic())
+            if number == 0 and told["op"] in self.asked - self.shown.keys():
+                opening.add(asyncio.create_task(self._open(told["op"])))
+
+    async def _open(self, operation):
+        answer = await self._pages.get(f"/approvals/{operation}/1/")
+        if answer.status_code == 200 and FORM in answer.text:
+            self.shown.setdefault(operation, time.monotonic())
+
+    def told(self, operation, since):
+        """Milliseconds from a moment until each socket heard of a version of the operation that came after it."""
+        first = {}
+        for at_sockets in self.heard.get(operation, {}).values():
+            for number, at in at_sockets.items():
+                if at >= since:
+                    first[number] = min(at, first.get(number, at))
+        return [1e3 * (at - since) for at in first.values()]
+
+
+async def watch(address, session, remote, rounds, each):
     import django
 
     django.setup()
     import logging
 
     logging.disable(logging.WARNING)
-    from websockets.asyncio.client import connect
-
-    heard, committed, pressed = {}, {}, {}
-    headers = {"Cookie": f"sessionid={session}"}
-    origin = url.replace("ws:", "http:").rpartition("/ws")[0]
-    async with contextlib.AsyncExitStack() as held:
-        sockets = [
-            await held.enter_async_context(connect(url, additional_headers=headers, origin=origin, max_queue=None))
-            for _ in range(SOCKETS)
-        ]
-
-        async def listen(one):
-            async for text in one:
-                told = json.loads(text)
-                if "op" in told:
-                    heard.setdefault(told["op"], []).append(time.monotonic())
-
-        listening = [asyncio.create_task(listen(one)) for one in sockets]
+    browsers, told = Browsers(address, session), []
+    chosen = await asyncio.to_thread(_choose, 2 * rounds * each)
+    async with browsers.watching():
         await asyncio.sleep(2)
-        await asyncio.to_thread(_press, presses, committed, pressed)
-        await asyncio.sleep(2)
-        for one in listening:
-            one.cancel()
-    told = [
-        1e3 * (at - committed[operation])
-        for operation in pressed.values()
-        for at in sorted(heard.get(operation, ()))[:SOCKETS]
-    ]
-    print(json.dumps({"told": told, "pressed": {task: committed[f"began {op}"] for task, op in pressed.items()}}))
+        for number in range(rounds):
+            mine = chosen[2 * number * each : 2 * (number + 1) * each]
+            pressed = await asyncio.to_thread(_press, mine[:each])
+            began = {}
+            for operation, task in mine[each:]:
+                browsers.asked.add(operation)
+                began[operation] = await asyncio.to_thread(_ask, remote, operation, task)
+            await _until(lambda began=began: browsers.shown.keys() >= began.keys())
+            await _until(lambda pressed=pressed: all(
+                len(browsers.told(one["operation"], one["committed"])) == SOCKETS for one in pressed
+            ))  # fmt: skip
+            told.append(
+                {
+                    "told": [ms for one in pressed for ms in browsers.told(one["operation"], one["committed"])],
+                    "pressed": {one["task"]: one["began"] for one in pressed},
+                    "shown": [1e3 * (browsers.shown[one] - at) for one, at in began.items() if one in browsers.shown],
+                }
+            )
+    print(json.dumps({"rounds": told}))
 
 
-def _press(presses, committed, pressed):
+async def _until(holds):
+    ends = time.monotonic() + PATIENCE_S
+    while not holds() and time.monotonic() < ends:  # noqa: ASYNC110 - two things at once, in three processes
+        await asyncio.sleep(0.05)
+    if not holds():
+        raise TimeoutError("not everybody heard of it, or saw the form")
+
+
+def _choose(count):
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT id::text, task_id FROM operation ORDER BY call_node LIMIT %s", [count])
+        return cursor.fetchall()
+
+
+def _press(chosen):
     """Press cancel here and there; note when each press began and when it was committed."""
     from datetime import UTC, datetime
+    from unittest import mock
 
     from django.db import connection
 
     from operations import announce, ledger
 
-    moved = announce.moved
+    committed, moved, pressed = {}, announce.moved, []
 
     def noted(operation, version):
         committed.setdefault(operation, time.monotonic())
         moved(operation, version)
 
-    announce.moved = noted
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT id::text, task_id FROM operation ORDER BY call_node LIMIT %s", [presses])
-        chosen = cursor.fetchall()
-    for operation, task in chosen:
-        committed[f"began {operation}"] = time.monotonic()
-        ledger.request_cancel(operation, seen_generation=None, by="person:olga", reason="", now=datetime.now(UTC))
-        pressed[task] = operation
-        time.sleep(GAP_S)
+    with mock.patch.object(announce, "moved", noted):
+        for operation, task in chosen:
+            began = time.monotonic()
+            ledger.request_cancel(operation, seen_generation=None, by="person:olga", reason="", now=datetime.now(UTC))
+            pressed.append({"operation": operation, "task": task, "began": began, "committed": committed[operation]})
+            time.sleep(GAP_S)
     connection.close()
+    return pressed
+
+
+def _ask(remote, operation, task):
+    """Make the server ask for input, and hint at it as a push would (P7); tell when it began to ask."""
+    from datetime import UTC, datetime
+
+    from django.db import connection
+
+    from operations import ledger
+
+    began = Remote(remote).ask(f"/ask/{task}")["now"]
+    ledger.nudge(operation, now=datetime.now(UTC))
+    connection.close()
+    time.sleep(GAP_S)
+    return began
 
 
 def lines(ground, quick):
-    presses = 20 if quick else 80
+    rounds, each = (2, 8) if quick else (5, 20)
     database = ground.database()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -123,25 +202,25 @@ def lines(ground, quick):
         soon(lambda: _answers(port))
         poller = ground.begin("tests.bench.limiting", "work", 600, 0, conninfo=database)
         poller.stdout.readline()
-        address = f"ws://127.0.0.1:{port}/ws/live"
-        told = ground.child("tests.bench.people", "watch", address, session, presses, conninfo=database)
+        words = ["watch", f"http://127.0.0.1:{port}", session, remote.url, rounds, each]
+        told = ground.child("tests.bench.people", *words, conninfo=database)["rounds"]
         cancels = remote.ask("/log")["cancels"]
         for one in (poller, web):
             one.kill()
             one.wait()
     ground.drop(database)
-    sent = [1e3 * (cancels[task] - began) for task, began in told["pressed"].items() if task in cancels]
-    under = f"{IN_FLIGHT:,} in flight"
-    yield Line(
-        "T10",
-        f"commit to browser, {SOCKETS} sockets, {under}, p99 ms",
-        (percentile(told["told"], 0.99),),
-        "50",
-        ceiling=50,
-    )
-    yield Line("", f"commit to browser, {SOCKETS} sockets, {under}, p50 ms", (statistics.median(told["told"]),))
-    yield Line("", f"cancel pressed to request sent, {under}, p50 ms", (statistics.median(sent),))
-    yield Line("", f"cancel pressed to request sent, {under}, p99 ms", (percentile(sent, 0.99),))
+    sent = [[1e3 * (cancels[task] - at) for task, at in one["pressed"].items() if task in cancels] for one in told]
+    yield from _lines(f"commit to browser, {SOCKETS} sockets", [one["told"] for one in told], name="T10", ceiling=50)
+    yield from _lines("cancel pressed to request sent", sent)
+    yield from _lines("input required at the server to form in the browser", [one["shown"] for one in told])
+
+
+def _lines(what, rounds, *, name="", ceiling=None):
+    """The 99th percentile and the median of each round."""
+    shown = f"{what}, {IN_FLIGHT:,} in flight"
+    judged = {} if ceiling is None else {"target": str(ceiling), "ceiling": ceiling}
+    yield Line(name, f"{shown}, p99 ms", tuple(percentile(one, 0.99) for one in rounds), **judged)
+    yield Line("", f"{shown}, p50 ms", tuple(statistics.median(one) for one in rounds))
 
 
 def _answers(port):
@@ -154,4 +233,5 @@ if __name__ == "__main__":
     if sys.argv[1] == "seed":
         seed(sys.argv[2])
     else:
-        asyncio.run(watch(sys.argv[2], sys.argv[3], int(sys.argv[4])))
+        address, session, remote, *numbers = sys.argv[2:]
+        asyncio.run(watch(address, session, remote, *map(int, numbers)))

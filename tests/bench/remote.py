@@ -2,7 +2,8 @@
 
 `python -m tests.bench.remote [--limit N --retry-after S]` prints its port. It answers MCP 2025-11-25
 (`tasks/get`, `tasks/cancel`) and, by GET, an AIP-151 operation that is not done. With `--limit` it answers 429 to
-whatever comes above N requests in a second. Under /log it tells when requests came, by its monotonic clock.
+whatever comes above N requests in a second. Under /log it tells when requests came, by its monotonic clock;
+/ask/TASK makes a task wait for input from then on, and its question comes on the stream of `tasks/result`.
 """
 
 import argparse
@@ -22,7 +23,7 @@ class Log:
 
     def __init__(self, limit, retry_after):
         self.limit, self.retry_after = limit, retry_after
-        self.came, self.refused, self.cancels = [], [], {}
+        self.came, self.refused, self.cancels, self.asking = [], [], {}, set()
         self.closed_until = 0.0
 
     def refuses(self, now):
@@ -65,6 +66,9 @@ class Talk(asyncio.Protocol):
             now = time.monotonic()
             self._log.closed_until = now + self._log.retry_after
             return _whole(json.dumps({"now": now}).encode())
+        if head.startswith(b"GET /ask/"):
+            self._log.asking.add(head.split(b" ", 2)[1].rpartition(b"/")[2])
+            return _whole(json.dumps({"now": time.monotonic()}).encode())
         if b'"tasks/' not in body and b"/v1/" not in head:
             return _greeting(body)
         now = time.monotonic()
@@ -84,6 +88,10 @@ class Talk(asyncio.Protocol):
         if b'"tasks/cancel"' in body:
             self._log.cancels[task.decode()] = now
             status = b"cancelled"
+        elif task in self._log.asking:
+            if b'"tasks/result"' in body:
+                return _question(task)
+            status = b"input_required"
         return _whole(
             b'{"jsonrpc":"2.0","id":%s,"result":{"taskId":"%s","status":"%s","statusMessage":"",'
             b'"createdAt":"2026-11-29T12:00:00Z","lastUpdatedAt":"2026-11-29T12:00:00Z","ttl":3600000,'
@@ -100,6 +108,23 @@ def _greeting(body):
         )
     status = b"202 Accepted" if b'"notifications/' in body else b"405 Method Not Allowed"
     return b"HTTP/1.1 %s\r\ncontent-length: 0\r\n\r\n" % status
+
+
+def _question(task):
+    """An event stream that stays open after its first event, as a server's does that waits for the answer."""
+    told = {
+        "jsonrpc": "2.0",
+        "id": 0,
+        "method": "elicitation/create",
+        "params": {
+            "message": "Go on?",
+            "requestedSchema": {"type": "object", "properties": {"go": {"type": "boolean"}}},
+            "_meta": {"io.modelcontextprotocol/related-task": {"taskId": task.decode()}},
+        },
+    }
+    event = b"data: %s\n\n" % json.dumps(told).encode()
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+    return b"%s%x\r\n%s\r\n" % (head, len(event), event)
 
 
 def _whole(body):
