@@ -80,9 +80,10 @@ def _list_context(request: PersonRequest, listed: lists.Listed, page: Page) -> d
 @allow(Deed.SEE)
 def rows(request: PersonRequest) -> HttpResponse:
     """Return the rows that a page shows, as they are now: they stay where they are."""
-    ids = [number for text in request.GET.getlist("id")[:50] if (number := _uuid(text)) is not None]
+    ids = lists.chosen(request.GET.getlist("id"))
     columns = lists.read(request.GET, now=timezone.now()).columns
     context = {"now": timezone.now(), "rows": operations.read_rows(ids), "shown": columns}
+    context["may_cancel"] = request.actor.may(Deed.CANCEL)
     return render(request, "_parts/operation_rows.html", context)
 
 
@@ -99,13 +100,6 @@ def _query(request: PersonRequest) -> str:
     params = request.GET.copy()
     params.pop("since", None)
     return f"?{params.urlencode()}"
-
-
-def _uuid(text: str) -> uuid.UUID | None:
-    try:
-        return uuid.UUID(text)
-    except ValueError:
-        return None
 
 
 @require_GET
@@ -317,6 +311,7 @@ def _cancel_page(
 ) -> HttpResponse:
     now = timezone.now()
     promises = registration.promises(op.protocol, release=op.current_release)
+    asked = op.cancel_requested_at if op.state is State.CANCEL_REQUESTED or op.cancel_intent else None
     context = {
         "op": op,
         "now": now,
@@ -324,6 +319,8 @@ def _cancel_page(
         "promise": advice.cancel_promise(op, promises),
         "odds": operations.cancel_odds(op.tool, server=op.server, now=now),
         "too_late": op.is_finished,
-        "asked": op.cancel_requested_at if op.state is State.CANCEL_REQUESTED or op.cancel_intent else None,
+        "asked": asked,
+        # Pressing again changes nothing; but what somebody wrote meanwhile stays in its form.
+        "may_press": not op.is_finished and (asked is None or form.is_bound),
     }
     return render(request, "cancel.html", context | extra, status=status)

@@ -100,12 +100,14 @@ class RouteForm(ReasonForm):
         label=lazy("What it tells of"), choices=[(kind.value, tidings.KINDS[kind][0]) for kind in Kind], widget=_BOXES
     )
     quiet_from = forms.TimeField(
-        label=lazy("Quiet from"), required=False, widget=forms.TextInput({"class": "inp short", "placeholder": "22:00"})
+        label=lazy("Quiet from"),
+        required=False,
+        widget=forms.TimeInput({"class": "inp short", "placeholder": "22:00"}, format="%H:%M"),
     )
     quiet_until = forms.TimeField(
         label=lazy("Quiet until"),
         required=False,
-        widget=forms.TextInput({"class": "inp short", "placeholder": "07:00"}),
+        widget=forms.TimeInput({"class": "inp short", "placeholder": "07:00"}, format="%H:%M"),
         help_text=lazy("What waits goes out afterwards, unless it is over by then."),
     )
     zone = forms.ChoiceField(label=lazy("In this time zone"), widget=forms.Select({"class": "inp mid"}))

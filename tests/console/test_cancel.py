@@ -283,3 +283,13 @@ def test_the_reason_says_how_long_it_has_to_be_before_and_after(olga):
 
 def test_a_cancel_of_nothing_is_not_found(olga):
     assert olga.get(reverse("cancel", args=[uuid.uuid4()])).status_code == 404
+
+
+def test_a_page_of_what_is_asked_already_offers_no_second_press(olga):
+    operation = make.working()
+    press(olga, operation)
+
+    page = words(olga.get(reverse("cancel", args=[operation])))
+
+    assert "Requested already, not yet honoured" in page
+    assert "seen_generation" not in page
