@@ -108,6 +108,11 @@ def pace(milliseconds: int) -> str:
     return f"{seconds}{NBSP}{unit_words()['s']}"
 
 
+def protocol(version: str) -> str:
+    """Name a protocol version with its family: MCP's versions are dates, the others carry theirs in the name."""
+    return f"MCP {version}" if version[:1].isdigit() else version
+
+
 def coarse(span: timedelta) -> str:
     """Say a span in one unit up to an hour, in two above: what "ago" needs."""
     seconds = int(span.total_seconds())

@@ -257,6 +257,12 @@ def pace(milliseconds: int) -> str:
 
 
 @register.filter
+def protocol(version: str) -> str:
+    """Name a protocol version with its family."""
+    return words.protocol(version)
+
+
+@register.filter
 def filesize(count: int) -> str:
     """Say a number of bytes in words."""
     return words.size(count)

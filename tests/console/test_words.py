@@ -61,6 +61,11 @@ def test_an_id_is_cut_in_the_middle_only_where_that_saves_something():
     assert words.shortened("0123456789abcd") == "0123456789abcd"
 
 
+@pytest.mark.parametrize("version, said", [("2025-11-25", "MCP 2025-11-25"), ("aip-151", "aip-151")])
+def test_only_versions_of_mcp_are_called_so(version, said):
+    assert words.protocol(version) == said
+
+
 def test_a_tool_error_is_never_shown_as_a_success():
     assert words.look_of("ACCEPTED", outcome="TOOL_ERROR").tone == "bad"
     assert words.look_of("ACCEPTED", outcome="SUCCESS").tone == "ok"
