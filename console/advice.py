@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as lazy
 
 from console import manual, sentences, words
 from console.access import MATRIX, Actor, Deed
@@ -94,6 +95,8 @@ def _submitting(op: Dossier, now: datetime) -> Verdict:
             then=_("If no usable answer comes, it is never sent blindly again."),
         )
     tail = _("A cancel is asked; nothing will be sent.") if op.cancel_intent else _("Nothing has been sent yet.")
+    if op.waits_for_submits and not op.cancel_intent:
+        tail = _("It waits because submits are shut; it goes on when an admin opens them.")
     return Verdict(head=_("Submitting."), tail=tail, then=_until(op, now), next_at=at, next_word=word)
 
 
@@ -173,7 +176,15 @@ def _unknown(op: Dossier, now: datetime) -> Verdict:  # noqa: ARG001
     }.get(op.state, _("We cannot tell what became of it."))
     known = manual.REASONS[Reason(op.reason)].known if op.reason else manual.STATES[op.state].known
     then = f"{known} {_parked(op)}" if op.is_parked else str(known)
+    if op.waits_for_submits:
+        then = f"{known} {_SHUT}"
     return Verdict(head=head, tail="", then=then, next_at=at, next_word=word)
+
+
+_SHUT = lazy(
+    "It waits because submits are shut: here the server is asked by the same submit again. It is asked when an admin "
+    "opens them, or new evidence moves it."
+)
 
 
 def _parked(op: Dossier) -> str:
@@ -266,8 +277,17 @@ def _look(op: Dossier, actor: Actor) -> Can:
     return Can(key="look", icon="eye", word=_("Look now"), says=says, address=address, post=True, possible=not why)
 
 
+def look_word(op: Dossier) -> str:
+    """Name the button of a look by what is asked for."""
+    if op.task_id is not None:
+        return _("Look up by task id")
+    return _("Look up now") if op.is_parked or op.nothing_sent else _("Look up by submission key")
+
+
 def look_in_short(op: Dossier) -> str:
     """Say what a look asked for by a person does here."""
+    if op.waits_for_submits:
+        return str(_SHUT)
     if op.is_parked:
         return _(
             "No task id is known and there is no other way to ask here, "

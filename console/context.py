@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +106,14 @@ def places(*, current: str, actor: Actor | None) -> list[Place]:
 
 def _capped(count: int) -> str:
     return str(count) if count < CAP else f"{CAP // 1000}k+"
+
+
+def form_id(request: HttpRequest) -> uuid.UUID:
+    """Return the form's own id, by which a second post is known; a fresh one for a form that has none."""
+    try:
+        return uuid.UUID(request.POST.get("id", ""))
+    except ValueError:
+        return uuid.uuid4()
 
 
 def return_address(request: HttpRequest, *, otherwise: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext_lazy as _
 
 from operations.machine import FINAL, State
+from operations.queries import PAGE
 from operations.queries.operations import ATTENTION, OPEN, Filter
 
 if TYPE_CHECKING:
@@ -103,6 +105,15 @@ def read(query: QueryDict, *, now: datetime) -> Listed:
     )
     columns = tuple(name for name in COLUMNS if name in query.getlist("cols")) or USUAL
     return Listed(view=view, state=state, narrow=narrow, window=window, since=since, until=until, columns=columns)
+
+
+def chosen(texts: Sequence[str]) -> list[uuid.UUID]:
+    """Read the ids of rows that somebody ticked, or that a page shows; at most a page of them."""
+    found: list[uuid.UUID] = []
+    for text in texts[:PAGE]:
+        with suppress(ValueError):
+            found.append(uuid.UUID(text))
+    return found
 
 
 def _moment(text: str) -> datetime | None:

@@ -47,6 +47,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("operations/<uuid:number>/result/", operations.result, name="operation_result"),
     path("operations/<uuid:number>/evidence/<int:seq>/", operations.evidence, name="evidence"),
     path("reconcile/", reconcile.listing, name="reconcile"),
+    path("reconcile/many/", incidents.chosen, name="reconcile_many"),
     path("reconcile/incidents/<uuid:number>/", incidents.page, name="reconcile_incident"),
     path("reconcile/incidents/<uuid:number>/do/", incidents.act, name="reconcile_incident_act"),
     path("reconcile/<uuid:number>/", reconcile.item, name="reconcile_item"),

@@ -12,12 +12,14 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from console import bulk, lists, manual
 from console.access import Deed, PersonRequest, allow
+from console.context import form_id
 from console.reasons import ReasonField
 from console.views.operations import CancelForm
 from operations import ledger, registration
@@ -29,25 +31,30 @@ from operations.verdicts import Verdict
 ONLY = ("", "REFUSED", "DONE", "WAITING")
 
 
-def form_id(request: PersonRequest) -> uuid.UUID:
-    """Return the form's own id, by which a second post is known; a fresh one for a form that has none."""
-    try:
-        return uuid.UUID(request.POST.get("id", ""))
-    except ValueError:
-        return uuid.uuid4()
+def id_of_chosen(request: PersonRequest, kind: BatchKind, chosen: Sequence[str]) -> uuid.UUID:
+    """Return the id of a batch of ticked rows: the same form with other ticks is another batch, as after going back."""
+    return uuid.uuid5(form_id(request), " ".join([kind, *chosen]))
 
 
 @require_POST
 @allow(Deed.CANCEL)
 def cancel_many(request: PersonRequest) -> HttpResponse:
-    """Prepare a cancel of all that fits a list. Nothing is asked before the preview is agreed to."""
+    """Prepare a cancel of what fits a list, or of its ticked rows. Nothing is asked before a preview is agreed to."""
     query = QueryDict(request.POST.get("query", ""))
-    listed, now = lists.read(query, now=timezone.now()), timezone.now()
-    ids = operations.find_ids(listed.narrow, limit=ledger.MOST_OF_A_BATCH)
+    listed, now, key = lists.read(query, now=timezone.now()), timezone.now(), form_id(request)
+    if request.POST.get("only") == "chosen":
+        ids = [row.id for row in operations.read_rows(lists.chosen(request.POST.getlist("one")))]
+        if not ids:
+            request.refusal = "no row was chosen"
+            messages.warning(request, _("Tick the rows first. Nothing was changed."))
+            return redirect(f"{reverse('operations')}?{lists.kept_part(query)}")
+        key = id_of_chosen(request, BatchKind.CANCEL, ids)
+    else:
+        ids = operations.find_ids(listed.narrow, limit=ledger.MOST_OF_A_BATCH)
     if not ids:
         messages.warning(request, _("No operation fits this list any more. Nothing was changed."))
         return redirect("operations")
-    wish = ledger.Wish(id=form_id(request), kind=BatchKind.CANCEL, by=request.actor.by, source=lists.kept_part(query))
+    wish = ledger.Wish(id=key, kind=BatchKind.CANCEL, by=request.actor.by, source=lists.kept_part(query))
     ledger.keep_batch(wish, ledger.foresee_cancels(ids), now=now)
     return redirect("batch", wish.id)
 

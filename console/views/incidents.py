@@ -8,17 +8,19 @@ from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from console import advice, bulk, manual
+from console import advice, bulk, lists, manual
 from console.access import Deed, PersonRequest, allow
-from console.views.batches import form_id
+from console.context import form_id
+from console.views.batches import id_of_chosen
 from operations import ledger
 from operations.ledger import BatchKind
 from operations.machine import Reason
-from operations.queries import Cursor, batches, desk, incidents
+from operations.queries import Cursor, batches, desk, incidents, operations
 from operations.queries.desk import Kind, Wanted
 from operations.queries.incidents import IncidentCard
 from operations.verdicts import Verdict
@@ -85,24 +87,48 @@ def act(request: PersonRequest, number: uuid.UUID) -> HttpResponse:
     """Look all of it up, claim all of it, or prepare one verdict for all of it."""
     incident = _incident(number)
     ids = incidents.open_items(number, limit=ledger.MOST_OF_A_BATCH)
+    if request.POST.get("only") == "chosen":
+        ticked = {str(one) for one in lists.chosen(request.POST.getlist("one"))}
+        ids = [key for key in ids if key in ticked]
+        if not ids:
+            return _tick_first(request, reverse("reconcile_incident", args=[number]))
     if not ids:
         messages.info(request, _("Nothing of it stands on the desk any more. Nothing was changed."))
         return redirect("reconcile_incident", number)
     match request.POST.get("do"):
         case "look":
-            return _at_once(request, incident, BatchKind.LOOK, ledger.foresee_looks(ids))
+            return _at_once(request, form_id(request), BatchKind.LOOK, ids, incident.id)
         case "claim":
-            return _at_once(request, incident, BatchKind.CLAIM, ledger.foresee_claims(ids))
+            return _at_once(request, form_id(request), BatchKind.CLAIM, ids, incident.id)
         case _:
             return _prepare_verdict(request, incident, ids)
 
 
+@require_POST
+@allow(Deed.RECONCILE)
+def chosen(request: PersonRequest) -> HttpResponse:
+    """Look the ticked items of the desk up, or claim them."""
+    kind = BatchKind.CLAIM if request.POST.get("many") == "claim" else BatchKind.LOOK
+    ids = [row.id for row in operations.read_rows(lists.chosen(request.POST.getlist("one")))]
+    found = next((one for one in lists.chosen([request.POST.get("incident", "")]) if incidents.read(one)), None)
+    if not ids:
+        return _tick_first(request, reverse("reconcile_incident", args=[found]) if found else reverse("reconcile"))
+    return _at_once(request, id_of_chosen(request, kind, ids), kind, ids, found)
+
+
+def _tick_first(request: PersonRequest, page: str) -> HttpResponse:
+    request.refusal = "no row was chosen"
+    messages.warning(request, _("Tick the rows first. Nothing was changed."))
+    return redirect(page)
+
+
 def _at_once(
-    request: PersonRequest, incident: IncidentCard, kind: BatchKind, rows: list[ledger.Foreseen]
+    request: PersonRequest, key: uuid.UUID, kind: BatchKind, ids: list[str], incident: uuid.UUID | None
 ) -> HttpResponse:
     """Looks and claims decide nothing, so they need no preview."""
     now = timezone.now()
-    wish = ledger.Wish(id=form_id(request), kind=kind, by=request.actor.by, incident=incident.id)
+    rows = ledger.foresee_looks(ids) if kind is BatchKind.LOOK else ledger.foresee_claims(ids)
+    wish = ledger.Wish(id=key, kind=kind, by=request.actor.by, incident=incident)
     ledger.keep_batch(wish, rows, now=now)
     ledger.start_batch(wish.id, by=request.actor.by, reason="", now=now)
     return redirect("batch", wish.id)
@@ -113,8 +139,9 @@ def _prepare_verdict(request: PersonRequest, incident: IncidentCard, ids: list[s
     if not form.is_valid():
         return _page(request, incident, form, status=422)
     content = form.content()
+    is_chosen = request.POST.get("only") == "chosen"
     wish = ledger.Wish(
-        id=form_id(request),
+        id=id_of_chosen(request, BatchKind.VERDICT, [content["verdict"], *ids]) if is_chosen else form_id(request),
         kind=BatchKind.VERDICT,
         by=request.actor.by,
         content=content,

@@ -15,8 +15,7 @@ from django.views.decorators.http import require_POST
 
 from console import lists
 from console.access import Deed, PersonRequest, allow
-from console.context import return_address
-from console.views.batches import form_id
+from console.context import form_id, return_address
 from operations import ledger
 from operations.queries import lists as kept_lists
 

@@ -80,9 +80,10 @@ def _list_context(request: PersonRequest, listed: lists.Listed, page: Page) -> d
 @allow(Deed.SEE)
 def rows(request: PersonRequest) -> HttpResponse:
     """Return the rows that a page shows, as they are now: they stay where they are."""
-    ids = [number for text in request.GET.getlist("id")[:50] if (number := _uuid(text)) is not None]
+    ids = lists.chosen(request.GET.getlist("id"))
     columns = lists.read(request.GET, now=timezone.now()).columns
     context = {"now": timezone.now(), "rows": operations.read_rows(ids), "shown": columns}
+    context["may_cancel"] = request.actor.may(Deed.CANCEL)
     return render(request, "_parts/operation_rows.html", context)
 
 
@@ -99,13 +100,6 @@ def _query(request: PersonRequest) -> str:
     params = request.GET.copy()
     params.pop("since", None)
     return f"?{params.urlencode()}"
-
-
-def _uuid(text: str) -> uuid.UUID | None:
-    try:
-        return uuid.UUID(text)
-    except ValueError:
-        return None
 
 
 @require_GET

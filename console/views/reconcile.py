@@ -7,6 +7,7 @@ from http import HTTPStatus
 
 from django import forms
 from django.contrib import messages
+from django.core.validators import URLValidator
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -52,6 +53,7 @@ def listing(request: PersonRequest) -> HttpResponse:
         "tab": tab,
         "limit": desk.CLOCK.total_seconds(),
         "may_claim": request.actor.may(Deed.RECONCILE),
+        "fresh_id": uuid.uuid4(),
         **_many(tab, first=not request.GET.get("after")),
     }
     if request.htmx:
@@ -127,6 +129,9 @@ class EffectForm(forms.Form):
     )
     note = ReasonField(max_length=2000)
     owner = forms.CharField(max_length=200, required=False)
+    link = forms.URLField(
+        max_length=1000, required=False, assume_scheme="https", validators=[URLValidator(["http", "https"])]
+    )
 
     def clean(self) -> dict[str, object]:
         """Whoever leaves it open says who takes care of it."""
@@ -209,6 +214,7 @@ def settle_effect(request: PersonRequest, number: uuid.UUID) -> HttpResponse:
             by=request.actor.by,
             note=given["note"],
             owner=given["owner"],
+            link=given["link"],
             now=timezone.now(),
         )
     except ledger.EffectDecided:
@@ -247,6 +253,7 @@ def _page(
         "refusal": refusal,
         "verdict": advice.verdict(op, now=now),
         "look": advice.look_in_short(op),
+        "look_word": advice.look_word(op),
         "reason": manual.REASONS[Reason(op.reason)] if op.reason else manual.STATES[op.state],
         "not_found": manual.NOT_FOUND[NotFound(op.not_found)] if op.not_found else "",
         "lookup": manual.LOOKUPS.get(op.lookup, op.lookup),

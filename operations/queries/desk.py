@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from adapters.contract import Lookup
 from operations.machine import FINAL, State
 from operations.models import (
     EffectRecord,
@@ -75,6 +76,7 @@ class Item:
     call_node: str
     task_id: str | None
     lookup: str
+    submits_open: bool
     since: datetime
     due_at: datetime
     """When its 15 minutes are over (X4, G5)."""
@@ -84,6 +86,12 @@ class Item:
     claimed_by: str
     proposed_by: str
     """Who has proposed a verdict that waits for a second person; empty without one."""
+
+    @property
+    def waits_for_submits(self) -> bool:
+        """True: it could only be asked by the same submit again, and submits are shut (O5)."""
+        is_replayed = self.lookup == Lookup.SAME_KEY_REPLAY and self.task_id is None
+        return self.kind is Kind.OUTCOME and is_replayed and not self.submits_open
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +180,7 @@ def _effect_keys(wanted: Wanted, after: Cursor | None, limit: int) -> list[tuple
 def _items(keys: Sequence[tuple[datetime, uuid.UUID, Kind]]) -> tuple[Item, ...]:
     rows = (
         Operation.objects.filter(id__in={key for _, key, _ in keys})
-        .select_related("tool", "descriptor", "server", "due", "receipt", "effectrecord", "deskclaim")
+        .select_related("tool", "descriptor", "server", "protocol", "due", "receipt", "effectrecord", "deskclaim")
         .defer("arguments", "descriptor__raw", "descriptor__input_schema", "descriptor__output_schema")
         .defer("receipt__result")
     )
@@ -196,6 +204,7 @@ def _item(row: Operation, kind: Kind, since: datetime, proposed_by: str) -> Item
         call_node=row.call_node,
         task_id=row.task_id,
         lookup=row.server.lookup,
+        submits_open=row.protocol.submits_open and row.server.submits_open and row.tool.submits_open,
         since=since,
         due_at=since + CLOCK,
         next_look_at=due.due_at if due else None,

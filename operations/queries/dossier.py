@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db.models import BinaryField, F, Func, IntegerField, Value
 
+from adapters.contract import Lookup
 from operations.machine import FINAL, FINISHED, Outcome, State
 from operations.models import (
     Answer,
@@ -106,6 +107,8 @@ class Dossier:
     paused_until: datetime | None
     pause_reason: str
     lookup: str
+    submits_open: bool
+    """At its protocol version, its server and its tool (O5)."""
     quarantine_s: int
     can_cancel: bool
     """The server has declared that tasks can be cancelled. What is not declared is absent (N2)."""
@@ -144,6 +147,16 @@ class Dossier:
     def is_finished(self) -> bool:
         """True: a cancel asked now comes too late (C10)."""
         return self.state in FINISHED
+
+    @property
+    def waits_for_submits(self) -> bool:
+        """True: only a submit could bring it on, and submits are shut (O5).
+
+        Where a server is asked by the same submit again, the look itself is one.
+        """
+        if self.submits_open or self.is_final or self.task_id is not None:
+            return False
+        return self.nothing_sent if self.state is State.SUBMITTING else self.lookup == Lookup.SAME_KEY_REPLAY
 
     @property
     def nothing_sent(self) -> bool:
@@ -223,6 +236,7 @@ def read(operation: uuid.UUID) -> Dossier | None:
         paused_until=row.server.paused_until,
         pause_reason=row.server.pause_reason,
         lookup=row.server.lookup,
+        submits_open=row.protocol.submits_open and row.server.submits_open and row.tool.submits_open,
         quarantine_s=row.server.quarantine_s,
         can_cancel=(row.server.capabilities or {}).get("cancels_tasks") is True,
         stream_event_id=row.stream_event_id,
@@ -516,6 +530,7 @@ class EffectCard:
     status: str
     owner: str
     note: str
+    link: str
     decided_by: str
     decided_at: datetime | None
 
@@ -537,6 +552,7 @@ def effect(operation: uuid.UUID) -> EffectCard | None:
         status=row.status,
         owner=row.owner,
         note=row.note,
+        link=row.link,
         decided_by=row.decided_by,
         decided_at=row.decided_at,
     )

@@ -44,6 +44,12 @@ def rooms():
         "/servers/pricing/tools/bulk_price_change/",
         "/gates/",
         "/gates/proof/",
+        "/people/",
+        "/people/new/",
+        "/people/of/adam/",
+        "/password/",
+        "/tokens/",
+        "/tokens/new/",
     ]
 
 

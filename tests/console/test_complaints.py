@@ -1,6 +1,6 @@
 """What users of other consoles complain about, each by its number in the list of our screens, on the operators' pages.
 
-Answers (1 to 9) are tried with the rounds, notices and the audit (16 to 18) with theirs.
+Answers (1 to 9), notices and the audit (16 to 18) are tried in `test_complaints_of_approvers`.
 """
 
 import datetime as dt

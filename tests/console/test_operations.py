@@ -241,7 +241,7 @@ class TestDetail:
         client = make.signed_in("somebody", role)
 
         page = client.get(reverse("operation", args=[operation])).content.decode()
-        actions = page[page.index("What you can do now") : page.index("Timeline")]
+        actions = page[page.index("What you can do now") :].partition("</section>")[0]
 
         addresses = {
             "round": reverse("round", args=[operation, 1]),
