@@ -113,7 +113,8 @@ class Drive:
             return await self._nothing_usable(error)
 
     def _means(self) -> Means:
-        return lookups.means(self._work, self._adapter.promises)
+        promises = self._adapter.promises
+        return replace(lookups.means(self._work, promises), repeats_answers=promises.answers_repeatable)
 
     def _call(self, *, as_task: bool, continuation: Continuation | None = None) -> Call:
         return Call(
@@ -382,10 +383,13 @@ class Drive:
             return await self._apply(seen)
         if seen.questions and not await self._still_asks(seen):
             return await self._apply(seen)  # it asks something else by now (I4)
+        again = self._work.row.answer_delivery is Delivery.UNCERTAIN
+        if again and not (seen.questions and await self._d.run(ledger.may_repeat_answer, self._op)):
+            return await self._apply(seen)
         replies = await self._d.run(ledger.answer_in_store, self._op)
         permit = uuid.uuid4()
         await self._gate.ahead()
-        await self._step(ledger.permit_answer, permit=permit)
+        await self._step(ledger.permit_answer, permit=permit, again=again)
         try:
             delivered = await self._adapter.answer(self._wire, self._handle, replies)
         except (NotSent, Throttled) as error:
@@ -405,13 +409,14 @@ class Drive:
     async def _answer_settled(
         self, permit: uuid.UUID, delivery: Delivery, why: str, exchanges: Sequence[Exchange]
     ) -> None:
-        late = self._d.retry_at(self._work) if delivery is Delivery.STORED else self._d.now() + pacing.DELIVERY_GAP
+        soon = delivery is Delivery.SENT or (delivery is Delivery.UNCERTAIN and not self._work.misses)
         await self._step(
             ledger.answer_settled,
             permit=permit,
             delivery=delivery,
             why=why,
-            next_at=late,
+            misses=0 if delivery is Delivery.SENT else self._work.misses + 1,
+            next_at=self._d.now() + pacing.DELIVERY_GAP if soon else self._d.retry_at(self._work),
             exchanges=exchanges,
         )
 

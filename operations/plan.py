@@ -62,6 +62,8 @@ class Means:
     """The lookup could make a task, as every submit could, and a switch forbids that for now (O5)."""
     listed: timedelta | None = None
     """Class B: how long a task that was made stays in sight of a lookup. None: for ever."""
+    repeats_answers: bool = False
+    """The contract makes the identical answer harmless, so one whose arrival is unknown is sent again (I7)."""
 
 
 _WAITING = frozenset(
@@ -121,9 +123,11 @@ def _not_found_safe(row: Standing, means: Means, now: datetime) -> Deed:
     return Deed.RESUBMIT if proved and means.replays and _can_find(row, means, now) else Deed.WAIT
 
 
-def _input_required(row: Standing, _means: Means, now: datetime) -> Deed:
+def _input_required(row: Standing, means: Means, now: datetime) -> Deed:
     if row.answer_delivery is Delivery.STORED:
         return Deed.GO_ON if row.round_before_task and row.task_id is None else Deed.DELIVER
+    if row.answer_delivery is Delivery.UNCERTAIN and means.repeats_answers:
+        return Deed.DELIVER
     if row.answer_delivery is Delivery.PERMITTED:
         return Deed.DOUBT_ANSWER
     if row.round_open and row.round_deadline_at is not None and now >= row.round_deadline_at:

@@ -140,6 +140,7 @@ from operations.ledger.rollout import (
     set_share,
 )
 from operations.ledger.rounds import (
+    MOST_REPEATS,
     CannotExtend,
     answer_in_doubt,
     answer_in_store,
@@ -149,6 +150,7 @@ from operations.ledger.rounds import (
     expire_round,
     extend_round,
     go_on,
+    may_repeat_answer,
     open_round_page,
     permit_answer,
     release_round,
@@ -220,6 +222,7 @@ from operations.models import BatchKind, EffectStatus
 __all__ = [
     "EXECUTOR",
     "MOST_OF_A_BATCH",
+    "MOST_REPEATS",
     "AlreadyFinished",
     "ArgumentsRefused",
     "BatchKind",
@@ -351,6 +354,7 @@ __all__ = [
     "lookup_disproved",
     "lookup_proved",
     "mark_delivered",
+    "may_repeat_answer",
     "measure_servers",
     "note_interleavings",
     "nothing_created",

@@ -14,9 +14,10 @@ from django.db import IntegrityError, connection, transaction
 
 from adapters import strictjson
 from adapters.contract import Lookup
-from operations.ledger import trail
+from operations.ledger import rounds, trail
 from operations.ledger.acceptance import Facts, accept_terminal
 from operations.ledger.batches import RowKey
+from operations.ledger.looks import STILL_NOT_FOUND
 from operations.ledger.step import Change, LedgerError, Moved, Step, perform, read
 from operations.machine import FINAL, Event, Outcome, Reason, StaleStep, StepError
 from operations.models import Effect, EffectStatus
@@ -205,8 +206,28 @@ def withdraw(proposal: str, *, by: str, now: datetime, also: Change | None = Non
 
 
 def _unmoved(step: Step, seen_version: int) -> None:
-    if step.row.version != seen_version:
+    """Raise StaleStep where anything has come since that a person would have to know of.
+
+    What stands before a person is looked at on and on, and each look leaves its trace: one that saw what the
+    look before it had seen must not take a verdict, or a second person's confirmation, out of their hands (X4).
+    """
+    if step.row.version != seen_version and _has_news(step, seen_version):
         raise StaleStep("version", held=seen_version, now=step.row.version)
+
+
+def _has_news(step: Step, seen_version: int) -> bool:
+    row = step.row
+    known = STILL_NOT_FOUND if row.reason in {Reason.NOT_FOUND, Reason.NOT_FOUND_AFTER_CANCEL} else row.protocol_status
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT EXISTS (SELECT FROM (
+                SELECT version, event, detail->>'status' AS said,
+                    lag(detail->>'status', 1, %s) OVER (PARTITION BY event ORDER BY id) AS before
+                FROM journal WHERE operation_id = %s AND kind IN ('STEP', 'NOTE')) j
+            WHERE version > %s AND event <> 'LOOK_ORDERED' AND NOT (event = 'LOOKED' AND said = before))""",
+            [known, row.id, seen_version],
+        )
+        return bool(cursor.fetchone()[0])
 
 
 def _carry_out(
@@ -260,6 +281,7 @@ def _found(step: Step, _reason: str, content: Mapping[str, str]) -> None:
             raise NotAllowedByEvidence(f"that task belongs to operation {other[0]} (P8)")
     # A clash is settled by it: the task that this call made is another (P8).
     reason = Reason.SUBMIT_LOST if step.row.reason == Reason.ID_CLASH else step.row.reason
+    rounds.supersede(step)  # I7: there is no next attempt that an answer in store could travel with
     step.note("TASK_BOUND", detail={"task_id": task_id}, task_id=task_id, reason=reason)
     step.wake()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 from django.db import IntegrityError, connection
 
@@ -34,6 +35,7 @@ from operations.machine import (
     NotFound,
     Outcome,
     Reason,
+    StaleStep,
     State,
     StepError,
     Ticket,
@@ -44,6 +46,10 @@ _FOR_A_PERSON = frozenset({Reason.ID_CLASH, Reason.CONTRADICTED})
 """P8, R10: no later look can say whose the task is, or which of two ends was true."""
 
 
+STILL_NOT_FOUND = "still not found"
+"""What a look is noted to have seen where a server goes on not knowing a task."""
+
+
 class IdentityChanged(StepError):
     """The answer speaks of another task than the one this operation is bound to (F8)."""
 
@@ -52,13 +58,18 @@ def saw(operation: str, *, ticket: Ticket, seen: Observation, next_at: datetime,
     """Apply what a look or a lookup found, and come again at `next_at`.
 
     A task id that belongs to another operation takes both to a person (P8). Raises StaleStep and
-    IdentityChanged; the evidence is kept either way (P6).
+    IdentityChanged; the evidence is kept either way (P6), and an end that contradicts a receipt is
+    held against it (C4, R10).
     """
     try:
         return _saw(operation, ticket=ticket, seen=seen, next_at=next_at, now=now)
     except IntegrityError:
         # Another operation was bound to the same task between our look-up and our write (P8).
         return _saw(operation, ticket=ticket, seen=seen, next_at=next_at, now=now)
+    except (StaleStep, IllegalStep):
+        if isinstance(seen, Ended):
+            perform(operation, partial(_late_end, seen=seen), now=now)
+        raise
 
 
 def _saw(operation: str, *, ticket: Ticket, seen: Observation, next_at: datetime, now: datetime) -> Moved:
@@ -223,7 +234,9 @@ def _go_on_at_once(step: Step, seen: NeedsInput) -> None:
 
 
 def _turn_up(step: Step) -> None:
-    """L5: what was thought absent and turns up is at work first, whatever it does by now."""
+    """L5: what was thought absent and turns up is at work first, whatever it does by now, or to be cancelled (C9)."""
+    if step.row.state is State.NOT_FOUND_SAFE:
+        bind_intent(step)
     if step.row.state is State.NOT_FOUND_SAFE:
         step.move(Event.TASK_NAMED)
 
@@ -243,8 +256,7 @@ def _ended(step: Step, seen: Ended, *, next_at: datetime) -> None:
     if row.state is State.INPUT_REQUIRED:
         rounds.close(step, f"the task ended: {seen.status.value}", moved_on=True)
     status = seen.status.value
-    if row.state is State.UNKNOWN:
-        step.set(fetches=0, result_digest=None)  # what could not be accepted is fetched anew
+    step.set(fetches=0, result_digest=None)  # what an earlier end brought is no result of this one
     step.move(Event.ENDED, terminal_status=status, protocol_status=status, looked_at=step.now)
     if seen.result is not None:
         keep_result(step, seen.result, seen=seen.exchanges)
@@ -252,6 +264,22 @@ def _ended(step: Step, seen: Ended, *, next_at: datetime) -> None:
         close_cancelled(step, summary="the server says cancelled")
     else:
         step.due(step.now, urgent=True)
+
+
+def _late_end(step: Step, *, seen: Ended) -> None:
+    """Hold an end that came after the receipt against it: a fact for the effect record, never a second outcome.
+
+    A completion after a won cancel (C4), another end than the one that was accepted (R10), or any end of a
+    call that a person has closed. An accepted result is disputed by it.
+    """
+    row, status = step.row, seen.status.value
+    if row.state not in FINAL or status == row.terminal_status:
+        return
+    if seen.task is not None and seen.task.task_id != row.task_id:
+        return  # another task's end; whose it is has been asked already (P8, A5)
+    step.note("LATE_END", detail={"status": status}, disputed=row.disputed or row.state is State.ACCEPTED)
+    if row.effect != Effect.NONE:
+        open_effect(step, cause="LATE_COMPLETION", fact={"what": f"late {status}", "at": step.now.isoformat()})
 
 
 def contradict(step: Step, seen: str, *, next_at: datetime) -> None:
@@ -290,11 +318,16 @@ def close_cancelled(step: Step, *, summary: str) -> None:
 def _absent(step: Step, *, next_at: datetime) -> None:
     row = step.row
     if row.state is State.UNKNOWN:
-        step.note("LOOKED", detail={"status": "still not found"})
+        step.note("LOOKED", detail={"status": STILL_NOT_FOUND})
         step.due(next_at)
         return
     if row.state in BEFORE_TASK:
         _absent_before_task(step, next_at=next_at)
+        return
+    if row.state in {State.TERMINAL_OBSERVED, State.FETCHING_RESULT} and row.result_digest is not None:
+        # X3: its end and its result are in evidence, so acceptance goes on.
+        step.note("LOOKED", detail={"status": "not found"}, not_found=NotFound.EXPIRED_WITH_RECEIPT)
+        step.due(step.now, urgent=True)
         return
     pressed = row.state is State.CANCEL_REQUESTED
     if row.state is State.INPUT_REQUIRED:
@@ -313,7 +346,9 @@ def _absent_before_task(step: Step, *, next_at: datetime) -> None:
     if step.row.state is State.SUBMITTING:
         step.move(Event.ANSWER_LOST, lost_at=step.now)
     _turn_up(step)
-    step.move(event, reason=Reason.NOT_FOUND, not_found=NotFound.UNKNOWN)
+    pressed = step.row.state is State.CANCEL_REQUESTED
+    reason = Reason.NOT_FOUND_AFTER_CANCEL if pressed else Reason.NOT_FOUND
+    step.move(event, reason=reason, not_found=NotFound.UNKNOWN)
     step.due(next_at)
 
 

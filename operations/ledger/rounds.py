@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.db import connection
@@ -16,7 +17,7 @@ from operations.ledger.answers import RoundFate, RoundGone
 from operations.ledger.permits import account_for, give, settle
 from operations.ledger.policies import policy_of
 from operations.ledger.step import EXECUTOR, Moved, PermitDenied, Row, Step, perform, read
-from operations.machine import Delivery, Event, State, StepError, Ticket
+from operations.machine import Delivery, Event, StaleStep, State, StepError, Ticket
 from operations.models import PermitKind, RoundStatus
 from operations.notice import Kind
 
@@ -380,12 +381,35 @@ def answer_in_store(operation: str) -> tuple[Reply, ...]:
     )
 
 
-def permit_answer(operation: str, *, permit: uuid.UUID, ticket: Ticket, now: datetime) -> Moved:
-    """Give leave to send the stored answer. Raises PermitDenied, StaleStep (I7, C11)."""
+MOST_REPEATS = 5
+"""Leaves for one answer whose arrival stays unknown (I7)."""
+
+
+def may_repeat_answer(operation: str) -> bool:
+    """Whether the newest round's answer, of which nobody knows whether it arrived, may leave once more (I7)."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT o.answer_delivery = %s AND count(p.id) < %s FROM operation o LEFT JOIN permit p
+                ON p.operation_id = o.id AND p.kind = %s AND p.round = o.round AND p.settlement = 'lost'
+            WHERE o.id = %s GROUP BY o.id""",
+            [Delivery.UNCERTAIN, MOST_REPEATS, PermitKind.ANSWER, operation],
+        )
+        return bool(cursor.fetchone()[0])
+
+
+def permit_answer(operation: str, *, permit: uuid.UUID, ticket: Ticket, now: datetime, again: bool = False) -> Moved:
+    """Give leave to send the stored answer.
+
+    `again`: its contract makes the identical answer harmless, and so one whose arrival is unknown may leave
+    once more. Raises PermitDenied, StaleStep (I7, C11).
+    """
 
     def change(step: Step) -> None:
-        stored = step.row.answer_delivery == Delivery.STORED
-        give(step, permit, PermitKind.ANSWER, allowed=stored and step.row.state is State.INPUT_REQUIRED)
+        ready = step.row.answer_delivery is Delivery.STORED
+        if again and may_repeat_answer(operation):
+            step.note("ANSWER_REPEATED", detail={"round": step.row.round})
+            ready = True
+        give(step, permit, PermitKind.ANSWER, allowed=ready and step.row.state is State.INPUT_REQUIRED)
         _deliver(step, Delivery.PERMITTED)
 
     return perform(operation, change, now=now, ticket=ticket)
@@ -407,9 +431,13 @@ def answer_settled(
     ticket: Ticket,
     next_at: datetime,
     now: datetime,
+    misses: int = 0,
     exchanges: Sequence[Exchange] = (),
 ) -> Moved:
-    """Record how sending went: SENT, UNCERTAIN, or back to STORED when nothing left (I6, I7)."""
+    """Record how sending went: SENT, UNCERTAIN, or back to STORED when nothing left (I6, I7).
+
+    Raises StaleStep; the proof that nothing left is kept even then (P6).
+    """
 
     def change(step: Step) -> None:
         settle(step, permit, _SETTLEMENT[delivery])
@@ -417,9 +445,42 @@ def answer_settled(
             raise RoundGone(RoundFate(status="CLOSED", newest_round=step.row.round))
         step.note("ANSWER_" + delivery.value, detail={"why": why} if why else None)
         _deliver(step, delivery, sent_at=None if delivery is Delivery.STORED else now)
-        step.due(next_at, urgent=True, trouble="" if delivery is Delivery.SENT else why)
+        step.due(next_at, urgent=True, misses=misses, trouble="" if delivery is Delivery.SENT else why)
 
-    return perform(operation, change, now=now, ticket=ticket, actor=EXECUTOR, exchanges=exchanges)
+    try:
+        return perform(operation, change, now=now, ticket=ticket, actor=EXECUTOR, exchanges=exchanges)
+    except StaleStep:
+        if delivery is Delivery.STORED:
+            perform(operation, partial(_late_unsent, permit=permit, why=why), now=now)
+        raise
+
+
+def _late_unsent(step: Step, *, permit: uuid.UUID, why: str) -> None:
+    """Take an answer for what it is, now that its one send is proved not to have left (P6, I7).
+
+    While its question stands it goes out again; under a cancel it is void, and nobody lists it as out (C11).
+    """
+    row = step.row
+    if row.answer_delivery not in {Delivery.PERMITTED, Delivery.UNCERTAIN} or not _is_only_send(row, permit):
+        return
+    settle(step, permit, _SETTLEMENT[Delivery.STORED])
+    if row.state is State.INPUT_REQUIRED:
+        step.note("ANSWER_STORED", detail={"why": why})
+        _deliver(step, Delivery.STORED)
+        step.wake()
+    else:
+        step.note("ANSWER_VOID", detail={"why": why})
+        _deliver(step, Delivery.VOID)
+
+
+def _is_only_send(row: Row, permit: uuid.UUID) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT COALESCE(bool_or(id = %s), false) AND NOT COALESCE(bool_or(id <> %s), false) FROM permit
+            WHERE operation_id = %s AND kind = %s AND round = %s AND settlement <> 'not_sent'""",
+            [permit, permit, row.id, PermitKind.ANSWER, row.round],
+        )
+        return bool(cursor.fetchone()[0])
 
 
 def answer_in_doubt(operation: str, *, ticket: Ticket, now: datetime) -> Moved:

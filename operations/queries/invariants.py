@@ -165,12 +165,12 @@ _RECEIPTS = (
     Invariant(
         name="late_end_is_recorded",
         clause="C4",
-        holds="A completion seen after a won cancel stands in the effect record.",
+        holds="A completion seen after the receipt stands in the effect record.",
         sql="""SELECT o.id AS operation_id, 'late ' || (j.detail->>'status') AS what
             FROM journal j JOIN operation o ON o.id = j.operation_id JOIN tool t ON t.id = o.tool_id
             LEFT JOIN effect_record e ON e.operation_id = o.id
-            WHERE j.event = 'AUDIT_LOOK' AND j.kind = 'NOTE' AND j.detail->>'status' IN ('completed', 'failed')
-                AND t.effect <> 'NONE' AND :of(j.operation_id)
+            WHERE j.event IN ('AUDIT_LOOK', 'LATE_END') AND j.kind = 'NOTE' AND t.effect <> 'NONE'
+                AND j.detail->>'status' IN ('completed', 'failed') AND :of(j.operation_id)
                 AND (e.operation_id IS NULL OR NOT e.facts @> jsonb_build_array(
                     jsonb_build_object('what', 'late ' || (j.detail->>'status'))))""",
     ),
@@ -315,11 +315,11 @@ _PEOPLE = (
     Invariant(
         name="answer_permitted_once",
         clause="I7",
-        holds="An answer gets another permit only after proof that it did not leave.",
+        holds="An answer gets another permit only after proof that it did not leave, or to be repeated on purpose.",
         sql="""SELECT operation_id, 'two permits for the answer to round ' || round AS what
             FROM (SELECT operation_id, round, event,
                     lag(event) OVER (PARTITION BY operation_id, round ORDER BY id) AS before
-                FROM journal WHERE kind = 'NOTE' AND event IN ('PERMIT_ANSWER', 'ANSWER_STORED')
+                FROM journal WHERE kind = 'NOTE' AND event IN ('PERMIT_ANSWER', 'ANSWER_STORED', 'ANSWER_REPEATED')
                     AND :of(operation_id)) j
             WHERE event = 'PERMIT_ANSWER' AND before = 'PERMIT_ANSWER'""",
     ),

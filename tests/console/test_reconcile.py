@@ -198,6 +198,21 @@ class TestVerdict:
         assert receipt.decided_by == "person:olga and person:otto"
         assert receipt.summary == VERDICT["reason"]
 
+    def test_w_what_was_established_outside_is_said_by_one_and_confirmed_by_another_who_looked_first(self, olga):
+        operation, otto = unknown(), make.signed_in("otto", "operator")
+        told = {"verdict": "ESTABLISHED_OUTSIDE", "outcome": "41 prices changed", "typed": ""}
+
+        give_up(olga, operation, **told)
+        assert dossier.receipt(uuid.UUID(operation)) is None
+        assert "41 prices changed" in words(otto.get(reverse("reconcile_item", args=[operation])))
+        otto.post(reverse("look_now", args=[operation]))
+        second(otto, operation, "confirm")
+
+        receipt = dossier.receipt(uuid.UUID(operation))
+        assert (receipt.outcome, receipt.verdict) == (Outcome.RECONCILED, "ESTABLISHED_OUTSIDE: 41 prices changed")
+        assert receipt.decided_by == "person:olga and person:otto"
+        assert on_desk(olga, "?tab=effects") == [operation], "what happened outside is still to be settled (C6)"
+
     def test_nobody_is_their_own_second_person(self, olga):
         operation = unknown()
         give_up(olga, operation)
@@ -274,7 +289,8 @@ class TestVerdict:
     def test_what_has_moved_since_the_page_was_drawn_is_not_closed_and_the_words_are_kept(self, olga):
         operation = unknown()
         seen = ledger.read([operation])[operation].version
-        ledger.look_now(operation, by="person:otto", now=timezone.now())
+        press = {"seen_generation": None, "by": "person:otto", "reason": "stop it"}
+        ledger.request_cancel(operation, now=timezone.now(), **press)
 
         answer = give_up(olga, operation, seen=seen)
 

@@ -125,6 +125,7 @@ class Notebook:
             (rounds, "follow_names", lambda _step, _questions: None),
             (rounds, "policy_of", lambda _tool, _effect: Policy()),
             (rounds, "_tell_expired", lambda _step: None),
+            (rounds, "_is_only_send", lambda _row, _permit: True),
             (answers, "_fate", self.fate),
             (answers, "_case", lambda _step, _number: (Policy(), Matter(server="", principal=""), [])),
             (answers, "_recorded", lambda _operation, _form: False),

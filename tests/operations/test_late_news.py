@@ -3,15 +3,17 @@
 Each test is a way in which news of an earlier send reaches an operation that has gone on without it.
 """
 
+import uuid
+
 import pytest
 
 from adapters.contract import NeedsInput
 from operations import ledger
-from operations.machine import Delivery, Event, Reason, StaleStep, State
-from operations.models import Receipt
+from operations.machine import Delivery, Event, IllegalStep, NotFound, Reason, StaleStep, State
+from operations.models import Operation, Receipt
 from operations.queries import invariants
 from operations.verdicts import Verdict
-from tests.operations.room import question, seen
+from tests.operations.room import question, result, seen
 
 
 def nothing_created(room, operation, **named):
@@ -63,6 +65,13 @@ def waiting_for_the_next_attempt(room):
     room.answer(operation)
     room.step(ledger.go_on, operation)
     return operation
+
+
+def accepted(room, operation):
+    room.saw(operation, room.ended(operation))
+    room.step(ledger.fetch_started, operation)
+    room.step(ledger.result_fetched, operation, result=result())
+    room.step(ledger.accept_result, operation, facts=ledger.Facts.held_by(room.row(operation)))
 
 
 def delivery(room, operation):
@@ -240,3 +249,226 @@ def test_x2_a_call_that_asked_before_its_next_attempt_was_turned_away_has_a_way_
 
     assert {Verdict.RESUBMIT, Verdict.GAVE_UP} <= allowed
     assert Verdict.NEVER_CREATED not in allowed
+
+
+class TestEndAfterTheReceipt:
+    """An end that comes after the receipt is held against it and decides nothing (C4, R10, F4)."""
+
+    def late(self, room, operation, status, ticket):
+        with pytest.raises(StaleStep):
+            room.saw(operation, room.ended(operation, status), ticket=ticket)
+
+    def test_c4_f4_a_completion_seen_before_the_cancel_won_and_told_after_it_stands_in_the_effect_record(self, rooms):
+        room = rooms(effect="EXTERNAL")
+        operation = room.at(State.CANCEL_REQUESTED)
+        ticket = room.ticket(operation)
+        room.claims(operation)
+        room.saw(operation, room.ended(operation, "cancelled"))
+
+        self.late(room, operation, "completed", ticket)
+
+        assert [fact["what"] for fact in room.effect(operation).facts] == ["late completed"]
+        assert (room.receipt(operation).outcome, room.outbox(operation)) == ("CANCELLED", 1)
+        assert sound(operation)
+
+    def test_r10_another_end_than_the_accepted_one_disputes_the_receipt(self, room):
+        operation = room.at(State.WORKING)
+        ticket = room.ticket(operation)
+        room.claims(operation)
+        accepted(room, operation)
+
+        self.late(room, operation, "failed", ticket)
+
+        assert (room.row(operation).state, room.row(operation).disputed) == (State.ACCEPTED, True)
+        assert room.receipt(operation).outcome == "SUCCESS"
+        assert room.journal(operation)[-1].detail == {"status": "failed"}
+        assert sound(operation)
+
+    def test_f2_the_accepted_end_told_again_disputes_nothing(self, room):
+        operation = room.at(State.WORKING)
+        ticket = room.ticket(operation)
+        room.claims(operation)
+        accepted(room, operation)
+
+        self.late(room, operation, "completed", ticket)
+
+        assert not room.row(operation).disputed
+        assert "LATE_END" not in room.events(operation)
+
+    def test_c6_the_end_of_a_call_that_a_person_has_given_up_is_told_to_whoever_settles_its_effects(self, rooms):
+        room = rooms(effect="EXTERNAL")
+        operation = room.at(State.UNKNOWN)
+        ticket = room.ticket(operation)
+        ordered(room, operation, Verdict.GAVE_UP)
+
+        with pytest.raises(IllegalStep):
+            room.saw(operation, room.ended(operation), ticket=ticket)
+
+        assert "late completed" in [fact["what"] for fact in room.effect(operation).facts]
+        assert room.receipt(operation).result is None
+        assert sound(operation)
+
+    def test_r2_what_an_earlier_end_brought_is_never_accepted_as_the_result_of_a_later_one(self, rooms):
+        room = rooms(output_schema={"type": "object", "required": ["n"]})
+        operation = room.at(State.FETCHING_RESULT)
+        room.step(ledger.result_fetched, operation, result=result())
+        named = {"reason": Reason.RESULT_INVALID, "findings": ("no n",), "next_at": room.later()}
+        room.step(ledger.result_unusable, operation, **named)
+        room.saw(operation, room.working(operation))
+
+        room.saw(operation, room.ended(operation))
+
+        row = room.row(operation)
+        assert (row.state, row.result_digest, row.fetches) == (State.TERMINAL_OBSERVED, None, 0)
+
+
+class TestSecondPerson:
+    """A verdict stands on what its person knew: a look that saw nothing new takes nothing from it (X4, W)."""
+
+    def proposed(self, room, operation):
+        told = {"seen_version": room.row(operation).version, "by": "person:olga", "reason": "their log says so"}
+        outside = {"outcome": "done"}
+        return ledger.judge(operation, Verdict.ESTABLISHED_OUTSIDE, content=outside, now=room.now, **told).proposal
+
+    def test_w_may_take_longer_than_from_one_look_to_the_next(self, room):
+        operation = room.at(State.UNKNOWN)
+        proposal = self.proposed(room, operation)
+        for _ in range(3):
+            room.saw(operation, room.absent())
+        ledger.look_now(operation, by="person:otto", now=room.now)
+
+        ledger.confirm(proposal, by="person:otto", now=room.now)
+
+        assert room.receipt(operation).decided_by == "person:olga and person:otto"
+        assert sound(operation)
+
+    @pytest.mark.parametrize("news", ["another status", "a message", "a cancel", "an end and back"])
+    def test_r9_what_they_could_not_know_makes_it_stale(self, room, news):
+        operation = room.at(State.UNKNOWN)
+        room.now = room.row(operation).budget_ends_at
+        room.saw(operation, room.working(operation))
+        proposal = self.proposed(room, operation)
+
+        if news == "another status":
+            room.saw(operation, room.absent())
+        elif news == "a message":
+            room.saw(operation, room.working(operation, message="41 of 900"))
+        elif news == "a cancel":
+            room.press(operation)
+        else:
+            room.saw(operation, room.ended(operation))
+            room.saw(operation, room.ended(operation, "failed"))
+
+        with pytest.raises(StaleStep):
+            ledger.confirm(proposal, by="person:otto", now=room.now)
+        assert room.receipt(operation) is None
+
+    def test_i7_a_task_that_a_person_found_supersedes_the_answer_that_waited_for_the_next_attempt(self, room):
+        operation = waiting_for_the_next_attempt(room)
+        nothing_created(room, operation, reason=Reason.ADMIN_REFUSAL, permit=room.permit(operation))
+
+        ordered(room, operation, Verdict.FOUND, task_id=f"found-{operation}")
+
+        assert delivery(room, operation) == Delivery.SUPERSEDED
+        assert sound(operation)
+
+
+class TestExpired:
+    """A task that is gone: what is in evidence by then decides (X3, F9)."""
+
+    @pytest.fixture
+    def fetched(self, room):
+        operation = room.at(State.FETCHING_RESULT)
+        room.step(ledger.result_fetched, operation, result=result())
+        return operation
+
+    def accept(self, room, operation):
+        room.step(ledger.accept_result, operation, facts=ledger.Facts.held_by(room.row(operation)))
+        return room.receipt(operation).outcome
+
+    def test_x3_f9_with_its_end_and_its_result_in_evidence_acceptance_goes_on(self, room, fetched):
+        room.saw(fetched, room.absent())
+
+        row = room.row(fetched)
+        assert (row.state, room.due(fetched)[:2]) == (State.FETCHING_RESULT, (room.now, True))
+        assert Operation.objects.get(id=fetched).not_found == NotFound.EXPIRED_WITH_RECEIPT
+        assert self.accept(room, fetched) == "SUCCESS"
+        assert sound(fetched)
+
+    def test_x3_a_person_who_says_that_it_ended_gets_the_stored_bytes_checked_like_any_result(self, room, fetched):
+        named = {"event": Event.BUDGET_ENDED, "reason": Reason.BUDGET_ENDED, "next_at": room.later()}
+        room.step(ledger.hand_to_person, fetched, **named)
+
+        ordered(room, fetched, Verdict.EVIDENCED)
+
+        assert (room.row(fetched).state, room.receipt(fetched)) == (State.TERMINAL_OBSERVED, None)
+        room.step(ledger.fetch_started, fetched)
+        assert self.accept(room, fetched) == "SUCCESS"
+        assert sound(fetched)
+
+    def test_r2_nobody_can_say_so_of_a_result_that_was_refused(self, room, fetched):
+        named = {"reason": Reason.RESULT_INVALID, "findings": ("a secret key",), "next_at": room.later()}
+        room.step(ledger.result_unusable, fetched, **named)
+
+        with pytest.raises(ledger.NotAllowedByEvidence):
+            ordered(room, fetched, Verdict.EVIDENCED)
+
+        assert room.receipt(fetched) is None
+
+
+class TestAnswerThatNeverLeft:
+    """The proof that an answer did not leave counts, however late it comes (P6, I7, C11)."""
+
+    def leaves(self, room, operation):
+        permit = uuid.uuid4()
+        room.step(ledger.permit_answer, operation, permit=permit)
+        return permit, room.ticket(operation)
+
+    def says_not_sent(self, room, operation, permit, ticket):
+        told = {"permit": permit, "delivery": Delivery.STORED, "why": "no connection", "next_at": room.later()}
+        with pytest.raises(StaleStep):
+            room.step(ledger.answer_settled, operation, ticket=ticket, **told)
+
+    @pytest.fixture
+    def stored(self, rooms):
+        room = rooms(effect="EXTERNAL")
+        operation = room.at(State.INPUT_REQUIRED)
+        room.answer(operation)
+        return room, operation
+
+    def test_p6_it_goes_out_again_while_its_question_stands(self, stored):
+        room, operation = stored
+        permit, ticket = self.leaves(room, operation)
+        room.claims(operation)
+        room.step(ledger.answer_in_doubt, operation)
+
+        self.says_not_sent(room, operation, permit, ticket)
+
+        assert delivery(room, operation) == Delivery.STORED
+        assert room.due(operation)[:2] == (room.now, True)
+        self.leaves(room, operation)
+        assert sound(operation)
+
+    def test_c11_under_a_cancel_it_is_void_and_no_effect_record_lists_it_as_out(self, stored):
+        room, operation = stored
+        permit, ticket = self.leaves(room, operation)
+        room.press(operation)
+
+        self.says_not_sent(room, operation, permit, ticket)
+        room.saw(operation, room.ended(operation, "cancelled"))
+
+        assert (delivery(room, operation), room.effect(operation).facts) == (Delivery.VOID, [])
+        assert sound(operation)
+
+    def test_i7_of_one_that_was_repeated_it_says_nothing(self, stored):
+        room, operation = stored
+        permit, ticket = self.leaves(room, operation)
+        room.claims(operation)
+        room.step(ledger.answer_in_doubt, operation)
+        room.step(ledger.permit_answer, operation, permit=uuid.uuid4(), again=True)
+
+        self.says_not_sent(room, operation, permit, ticket)
+
+        assert delivery(room, operation) == Delivery.PERMITTED
+        with pytest.raises(ledger.PermitDenied):
+            self.leaves(room, operation)

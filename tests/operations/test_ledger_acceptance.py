@@ -9,7 +9,7 @@ from adapters import strictjson
 from operations import ledger
 from operations.machine import IllegalStep, Reason, StaleStep, State
 from operations.models import Evidence, Receipt
-from tests.operations.room import GOOD, fence_off, result, seen, together
+from tests.operations.room import GOOD, break_commit, fence_off, result, seen, together
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -141,6 +141,15 @@ class TestAccept:
         accept(room, fetched)
 
         assert room.receipt(fetched).epoch == room.row(fetched).epoch
+
+    @pytest.mark.parametrize("after", [True, False])
+    def test_b219_r9_whose_commit_was_lost_is_one_receipt_and_one_outbox_row(self, room, fetched, monkeypatch, after):
+        with monkeypatch.context() as patch:
+            break_commit(patch, after=after)
+            accept(room, fetched)
+
+        assert Receipt.objects.filter(operation_id=fetched).count() == room.outbox(fetched) == 1
+        assert room.events(fetched).count("RESULT_ACCEPTED") == 1
 
 
 class TestOutcome:

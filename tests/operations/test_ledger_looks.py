@@ -2,7 +2,7 @@
 
 import pytest
 
-from adapters.contract import Working
+from adapters.contract import NeedsInput, Working
 from operations import ledger
 from operations.ledger import looks
 from operations.machine import BEFORE_TASK, FINAL, IllegalStep, NotFound, Reason, StaleStep, State
@@ -116,6 +116,15 @@ class TestAsked:
         room.saw(operation, room.asking(operation))
 
         assert (room.row(operation).state, room.round(operation)) == (State.UNKNOWN, None)
+
+    def test_b020_a_server_that_asks_without_a_question_opens_no_form_and_is_looked_at_on(self, room):
+        operation = room.at(State.WORKING)
+        asks_nothing = NeedsInput(task=room.facts(operation, "input_required"), questions=(), exchanges=seen())
+
+        room.saw(operation, asks_nothing, next_at=room.later(20))
+
+        assert (room.row(operation).state, room.round(operation)) == (State.WORKING, None)
+        assert room.due(operation)[0] == room.later(20)
 
 
 class TestEnded:

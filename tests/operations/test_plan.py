@@ -14,6 +14,7 @@ from tests.model.notebook import NOON, first_page
 NONE = Means(can_look_up=False, replays=False, key_window=timedelta(0))
 BY_LIST = Means(can_look_up=True, replays=False, key_window=timedelta(0))
 BY_KEY = Means(can_look_up=True, replays=True, key_window=timedelta(hours=1))
+REPEATS = replace(NONE, repeats_answers=True)
 OPEN = sorted(set(State) - FINAL)
 WAITING = sorted(set(OPEN) - {State.TERMINAL_OBSERVED, State.FETCHING_RESULT, State.UNKNOWN})
 
@@ -46,6 +47,8 @@ TABLE = [
     (State.INPUT_REQUIRED, {"task_id": "t", "round_open": True}, NONE, Deed.LOOK),
     (State.INPUT_REQUIRED, {"task_id": "t", "answer_delivery": Delivery.STORED}, NONE, Deed.DELIVER),
     (State.INPUT_REQUIRED, {"task_id": "t", "answer_delivery": Delivery.UNCERTAIN}, NONE, Deed.LOOK),
+    (State.INPUT_REQUIRED, {"task_id": "t", "answer_delivery": Delivery.UNCERTAIN}, REPEATS, Deed.DELIVER),
+    (State.INPUT_REQUIRED, {"task_id": "t", "answer_delivery": Delivery.SENT}, REPEATS, Deed.LOOK),
     (State.INPUT_REQUIRED, {"task_id": "t", "round_open": True, "round_deadline_at": NOON}, NONE, Deed.EXPIRE_ROUND),
     (State.CANCEL_REQUESTED, {"task_id": "t"}, NONE, Deed.CANCEL),
     (State.TERMINAL_OBSERVED, {"task_id": "t"}, NONE, Deed.FETCH),

@@ -142,3 +142,73 @@ def test_the_demos_import_asks_two_things_at_once(world):
     assert row.round == 1
     assert b'"updated": 18' in bytes(Receipt.objects.get(operation_id=operation).result)
     assert [done.name for done in here.server.truth.effects] == ["1222 customers written"]
+
+
+def _answered_under(here):
+    operation = here.submit("asks_first")
+    here.until(operation, State.INPUT_REQUIRED)
+    here.answer(operation, '{"go": true}')
+    return operation
+
+
+def _leaves(operation, number=1):
+    return Permit.objects.filter(operation_id=operation, kind="ANSWER", round=number).count()
+
+
+def test_i7_an_answer_that_never_arrived_is_sent_again_and_used(world):
+    """The keys of a task are its own here, so the identical answer does no harm; nobody is asked twice."""
+    here = world(ASKS_FIRST, faults=(Fault(on="tasks/update", kind=FaultKind.REQUEST_LOST, times=2),))
+
+    operation = _answered_under(here)
+    here.idle(60)
+
+    assert _leaves(operation) == 3
+    assert [one.used for one in here.server.truth.answers] == [True]
+    assert Answer.objects.get(round__operation_id=operation).delivery == "USED"
+    assert here.row(operation).round == 2, "the tool asks for something else next"
+
+
+def test_i7_an_answer_that_arrived_is_not_sent_again_although_nobody_said_so(world):
+    here = world(ASKS_FIRST, faults=(Fault(on="tasks/update", kind=FaultKind.ANSWER_LOST),))
+
+    operation = _answered_under(here)
+    here.idle(60)
+
+    assert (_leaves(operation), here.row(operation).round) == (1, 2)
+
+
+def test_i7_it_is_not_repeated_without_end(world):
+    here = world(ASKS_FIRST, faults=(Fault(on="tasks/update", kind=FaultKind.REQUEST_LOST, times=10_000),))
+
+    operation = _answered_under(here)
+    here.idle(900)
+
+    assert here.row(operation).state is State.INPUT_REQUIRED
+    assert _leaves(operation) == ledger.MOST_REPEATS
+
+
+def test_c11_after_a_press_it_is_repeated_no_more(world):
+    here = world(ASKS_FIRST, faults=(Fault(on="tasks/update", kind=FaultKind.REQUEST_LOST, times=10_000),))
+    operation = _answered_under(here)
+    here.idle(3)
+    before = _leaves(operation)
+
+    ledger.request_cancel(operation, seen_generation=0, by="person:olga", reason="no", now=here.now())
+    here.until(operation, State.CANCELLED_ACCEPTED, within_s=120)
+
+    assert _leaves(operation) == before
+    assert EffectRecord.objects.get(operation_id=operation).facts[0]["what"] == "answer out"
+
+
+def test_b022_a_task_that_is_completed_without_its_result_goes_to_a_person_and_never_succeeds(world):
+    bare = Fault(on="tasks/get", kind=FaultKind.STATUS_WORD, word="completed", times=10_000)
+    here = world(demo.QUARTERLY_REPORT, faults=(bare,), speed=0.001)
+
+    operation = here.submit("quarterly_report", b'{"quarter": "2026-Q3"}', budget_s=60)
+    row = here.until(operation, State.UNKNOWN, within_s=90)
+    here.idle(600)
+
+    looks = [one for one in here.server.truth.arrivals if one.method == "tasks/get"]
+    assert row.reason == Reason.BUDGET_ENDED
+    assert len(looks) <= 20
+    assert not Receipt.objects.filter(operation_id=operation).exists()
