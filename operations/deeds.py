@@ -280,7 +280,7 @@ class Drive:
         seen = await self._adapter.find(self._wire, self._handle, call, lookup)
         if not isinstance(seen, Absent) or not seen.by_key:
             return await self._apply(seen)  # its task may be gone by now; the call was there (X1)
-        row, proves = self._work.row, lookups.proves_absence(self._work.server)
+        row, proves = self._work.row, lookups.proves_absence(self._work, now=self._d.now())
         ends = (row.lost_at or asked_at) + timedelta(seconds=self._work.server.quarantine_s)
         if asked_at < ends or (row.state is State.UNKNOWN and not proves):
             # X2: an early "not there" can be overtaken by a delayed original, however late we hear of it.
@@ -488,8 +488,8 @@ class Drive:
     # The result ---------------------------------------------------------------------------------
 
     async def _fetch(self) -> ledger.Unchanged | None:
+        await self._step(ledger.fetch_started)  # first: a session that never opens ends with a person, too (R2, A6)
         await self._open_session()
-        await self._step(ledger.fetch_started)
         status = ProtocolStatus(self._work.row.terminal_status or "completed")
         try:
             result = await self._adapter.fetch(self._wire, self._handle, status)

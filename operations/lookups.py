@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 from adapters.contract import Absent, AdapterError, Lookup, Observation, Promises
 from operations import ledger
-from operations.ledger import ServerProfile, Work
+from operations.ledger import Work
 from operations.plan import Means
 from operations.sending import StepRunner
 
@@ -44,12 +44,18 @@ def means(work: Work, promises: Promises) -> Means:
         replays=lookup is Lookup.SAME_KEY_REPLAY,
         key_window=timedelta(seconds=server.key_window_s),
         shut=lookup is Lookup.SAME_KEY_REPLAY and not work.row.submits_open,
+        listed=timedelta(seconds=server.task_ttl_s),
     )
 
 
-def proves_absence(server: ServerProfile) -> bool:
-    """Whether "not there" from this server's lookup is a proof that nothing was created."""
-    return Lookup(server.lookup) not in TRIED_OUT or server.lookup_proved_at is not None
+def proves_absence(work: Work, *, now: datetime) -> bool:
+    """Whether "not there", heard by `now`, is a proof that nothing was created (X2).
+
+    Never once a task that the first submit made may have been forgotten, as its server was asked to.
+    """
+    server, sent_at = work.server, work.row.first_sent_at
+    speaks = Lookup(server.lookup) not in TRIED_OUT or server.lookup_proved_at is not None
+    return speaks and (sent_at is None or now < sent_at + timedelta(seconds=server.task_ttl_s))
 
 
 async def try_out(

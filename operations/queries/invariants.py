@@ -61,7 +61,7 @@ _WORDS = {
     "before_a_person": _words((State.UNKNOWN, State.NOT_FOUND_SAFE)),
     "legal": ", ".join(f"('{source}', '{event}', '{target}')" for source, event, target in edges()),
     "outcomes": ", ".join(f"('{state}', '{one}')" for state, several in FINAL_OUTCOMES.items() for one in several),
-    "applied": "(SELECT * FROM journal WHERE kind IN ('STEP', 'NOTE') AND :of(operation_id))",
+    "applied": "(SELECT *, xmin FROM journal WHERE kind IN ('STEP', 'NOTE') AND :of(operation_id))",
 }
 _WORD = re.compile(rf":({'|'.join(_WORDS)})\b")
 _OF = re.compile(r":of\(([a-z_.]+)\)")
@@ -231,6 +231,13 @@ _JOURNAL = (
             WHERE epoch < e OR cancel_generation < g OR round < r OR look < l""",
     ),
     Invariant(
+        name="written_once",
+        clause="R9",
+        holds="A change is written once, also when the answer to its commit was lost.",
+        sql="""SELECT operation_id, min(event) || ' was written twice' AS what FROM :applied j
+            GROUP BY operation_id, step HAVING count(DISTINCT xmin::text) > 1""",
+    ),
+    Invariant(
         name="evidence_without_gap",
         clause="L7",
         holds="The evidence of an operation is numbered without a gap.",
@@ -248,7 +255,8 @@ _SENDING = (
         sql="""SELECT operation_id, 'two permits, no proof between them' AS what
             FROM (SELECT operation_id, event, lag(event) OVER (PARTITION BY operation_id ORDER BY id) AS before
                 FROM journal WHERE kind IN ('STEP', 'NOTE') AND :of(operation_id)
-                    AND event IN ('PERMIT_SUBMIT', 'SUBMIT_NOT_SENT', 'NOTHING_CREATED', 'CONTINUE', 'GO_ON_AT_ONCE')) j
+                    AND event IN ('PERMIT_SUBMIT', 'SUBMIT_NOT_SENT', 'LATE_PROOF', 'NOTHING_CREATED', 'CONTINUE',
+                        'GO_ON_AT_ONCE')) j
             WHERE event = 'PERMIT_SUBMIT' AND before = 'PERMIT_SUBMIT'""",
     ),
     Invariant(

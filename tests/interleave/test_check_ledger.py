@@ -54,6 +54,7 @@ DAMAGE = {
     "unbroken_chain": "UPDATE journal SET version = version + 1 WHERE operation_id = %(op)s AND event = 'ENDED'",
     "row_is_last_step": "UPDATE operation SET version = version + 1 WHERE id = %(op)s",
     "nothing_goes_back": "UPDATE journal SET epoch = 7 WHERE operation_id = %(op)s AND event = 'TASK_NAMED'",
+    "written_once": _row("TASK_NAMED"),
     "evidence_without_gap": "UPDATE operation SET evidence_count = evidence_count + 1 WHERE id = %(op)s",
     "one_submit_under_way": _row("PERMIT_SUBMIT"),
     "one_undisproved_submit": "UPDATE operation SET sends = 2 WHERE id = %(op)s",
