@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.urls import reverse
+from django.utils import translation
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
@@ -37,7 +38,12 @@ KINDS: dict[Kind, tuple[Promise, Promise]] = {
 
 
 def words(parcel: Parcel) -> Message:
-    """Say what happened and lead to the page about it; several at once lead to their list."""
+    """Say what happened, in the language of the way, and lead to the page about it; several lead to their list."""
+    with translation.override(parcel.route.language):
+        return _words(parcel)
+
+
+def _words(parcel: Parcel) -> Message:
     one, several = KINDS[parcel.kind]
     count = len(parcel.items)
     first = parcel.items[0]
@@ -56,7 +62,12 @@ def words(parcel: Parcel) -> Message:
 
 
 def trial(route: Route) -> tuple[Parcel, Message]:
-    """Return what the test button sends."""
+    """Return what the test button sends, in the language of the way."""
+    with translation.override(route.language):
+        return _trial(route)
+
+
+def _trial(route: Route) -> tuple[Parcel, Message]:
     item = Item(
         delivery=0,
         key=f"test:{uuid.uuid4()}",

@@ -15,6 +15,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -111,6 +112,9 @@ class RouteForm(ReasonForm):
         help_text=lazy("What waits goes out afterwards, unless it is over by then."),
     )
     zone = forms.ChoiceField(label=lazy("In this time zone"), widget=forms.Select({"class": "inp mid"}))
+    language = forms.ChoiceField(
+        label=lazy("Language of its messages"), choices=settings.LANGUAGES, widget=forms.Select({"class": "inp mid"})
+    )
     enabled = forms.BooleanField(label=lazy("In use"), required=False, initial=True)
     field_order = (
         "way",
@@ -121,6 +125,7 @@ class RouteForm(ReasonForm):
         "quiet_from",
         "quiet_until",
         "zone",
+        "language",
         "enabled",
         "reason",
     )
@@ -155,7 +160,7 @@ class RouteForm(ReasonForm):
 
     def route(self, team: str) -> NewRoute:
         """Return the way as the ledger takes it."""
-        names = ("address", "secret_ref", "allow_private", "quiet_from", "quiet_until", "zone", "enabled")
+        names = ("address", "secret_ref", "allow_private", "quiet_from", "quiet_until", "zone", "language", "enabled")
         held = {name: self.cleaned_data[name] for name in names}
         return NewRoute(team=team, way=Way(self.cleaned_data["way"]), kinds=tuple(self.cleaned_data["kinds"]), **held)
 
@@ -230,8 +235,9 @@ def route(request: PersonRequest, slug: str, number: int | None = None) -> HttpR
     """Make a way to reach a team, or change one."""
     team = _team(slug)
     known = None if number is None else _route(slug, number)
-    names = ("way", "address", "secret_ref", "allow_private", "kinds", "quiet_from", "quiet_until", "zone", "enabled")
-    initial = {name: getattr(known, name) for name in names} if known else {"zone": "UTC", "kinds": list(Kind)}
+    names = {name for name in RouteForm.base_fields if name != "reason"}
+    usual = {"zone": "UTC", "kinds": list(Kind), "language": get_language() or settings.LANGUAGE_CODE}
+    initial = {name: getattr(known, name) for name in names} if known else usual
     form = RouteForm(request.POST or None, initial=initial)
     if request.method == "POST" and form.is_valid():
         ledger.save_route(form.route(slug), number=number, note=_note(request, form.cleaned_data["reason"]))

@@ -6,7 +6,7 @@ A delivery is claimed under a lease and tried again with growing pauses. Nothing
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
 from typing import Any
@@ -35,6 +35,7 @@ class Route:
     secret_ref: str = ""
     allow_private: bool = False
     quiet: Quiet | None = None
+    language: str = "en"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,14 +119,16 @@ def claim_parcels(*, now: datetime) -> tuple[Parcel, ...]:
         rows = cursor.fetchall()
     gathered: dict[tuple[int, str], list[tuple[Any, ...]]] = {}
     for row in sorted(rows, key=lambda row: row[0]):
-        gathered.setdefault((row[1], row[10]), []).append(row)
+        gathered.setdefault((row[1], row[11]), []).append(row)
     return tuple(
-        Parcel(route=_route(held[0][1:10]), kind=Kind(kind), items=tuple(_item(row) for row in held))
+        Parcel(route=_route(held[0][1:11]), kind=Kind(kind), items=tuple(_item(row) for row in held))
         for (_route_id, kind), held in gathered.items()
     )
 
 
-_ROUTE = "r.id, r.team_id, r.way, r.address, r.secret_ref, r.allow_private, r.quiet_from, r.quiet_until, r.zone"
+_ROUTE = (
+    "r.id, r.team_id, r.way, r.address, r.secret_ref, r.allow_private, r.quiet_from, r.quiet_until, r.zone, r.language"
+)
 _CLAIM = f"""
     WITH taken AS (
         UPDATE notice_delivery d SET attempts = attempts + 1, next_at = %(until)s
@@ -144,7 +147,7 @@ _CLAIM = f"""
 
 
 def _route(row: tuple[Any, ...]) -> Route:
-    number, team, way, address, secret_ref, allow_private, start, end, zone = row
+    number, team, way, address, secret_ref, allow_private, start, end, zone, language = row
     quiet = Quiet(start=start, end=end, zone=zone) if start is not None else None
     return Route(
         id=number,
@@ -154,11 +157,12 @@ def _route(row: tuple[Any, ...]) -> Route:
         secret_ref=secret_ref,
         allow_private=allow_private,
         quiet=quiet,
+        language=language,
     )
 
 
 def _item(row: tuple[Any, ...]) -> Item:
-    key, at, operation, server, server_title, tool_title, facts = row[11:]
+    key, at, operation, server, server_title, tool_title, facts = row[12:]
     return Item(
         delivery=row[0],
         key=key,
@@ -214,16 +218,35 @@ class NewRoute:
     quiet_from: time | None = None
     quiet_until: time | None = None
     zone: str = "UTC"
+    language: str = "en"
+    """In which its messages are written; the sender's words know which there are."""
     enabled: bool = True
 
 
+def _same_route(team: str, columns: str, values: Sequence[Any]) -> int | None:
+    with connection.cursor() as cursor:
+        # One after the other: two posts at once would both find nothing.
+        cursor.execute("SELECT FROM team WHERE slug = %s FOR UPDATE", [team])
+        same = " AND ".join(f"{name.strip()} IS NOT DISTINCT FROM %s" for name in columns.split(","))
+        cursor.execute(f"SELECT id FROM notice_route WHERE {same} ORDER BY id LIMIT 1", list(values))
+        found = cursor.fetchone()
+        return found[0] if found else None
+
+
 def save_route(route: NewRoute, *, number: int | None = None, note: Note) -> int | None:
-    """Make a way, or change the one with this number; None: the team has no way of this number."""
-    columns = "team_id, way, address, kinds, secret_ref, allow_private, quiet_from, quiet_until, zone, enabled"
+    """Make a way, or change the one with this number; None: the team has no way of this number.
+
+    To make one that is there already, to the last detail, changes nothing: the same form twice makes one way.
+    """
+    columns = (
+        "team_id, way, address, kinds, secret_ref, allow_private, quiet_from, quiet_until, zone, language, enabled"
+    )
     values: list[Any] = [route.team, route.way, route.address, list(route.kinds), route.secret_ref]
-    values += [route.allow_private, route.quiet_from, route.quiet_until, route.zone, route.enabled]
+    values += [route.allow_private, route.quiet_from, route.quiet_until, route.zone, route.language, route.enabled]
     after = {"way": route.way.value, "kinds": sorted(route.kinds), "enabled": route.enabled}
     with transaction.atomic(durable=True), connection.cursor() as cursor:
+        if number is None and (same := _same_route(route.team, columns, values)) is not None:
+            return same
         trail.audit(note.by, "ROUTE_SET", f"team:{route.team}", reason=note.reason, after=after, now=note.now)
         if number is None:
             places = ", ".join(["%s"] * len(values))

@@ -55,6 +55,8 @@ class NoticeRoute(models.Model):
     quiet_until = models.TimeField(null=True)
     """Between the two, in `zone`, nothing is sent; what waits goes out afterwards."""
     zone = models.TextField(db_default="UTC")
+    language = models.TextField(db_default="en")
+    """In which its messages are written, as the console names languages."""
     enabled = models.BooleanField(db_default=True)
     tested_at = models.DateTimeField(null=True)
     test_error = models.TextField(blank=True, db_default="")

@@ -24,6 +24,7 @@ class RouteView:
     quiet_from: time | None
     quiet_until: time | None
     zone: str
+    language: str
     enabled: bool
     tested_at: datetime | None
     test_error: str
@@ -72,6 +73,7 @@ def routes_of(team: str) -> tuple[RouteView, ...]:
             quiet_from=row.quiet_from,
             quiet_until=row.quiet_until,
             zone=row.zone,
+            language=row.language,
             enabled=row.enabled,
             tested_at=row.tested_at,
             test_error=row.test_error,

@@ -9,16 +9,27 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from console import tidings
+from console import catalogue, tidings
 from operations import ledger, notices
 from operations.ledger import Item, Note, Parcel, Route
+from operations.machine import Event, Reason
 from operations.models import AuditEvent, NoticeRoute
 from operations.notice import Kind, Way
-from operations.queries import scope
+from operations.queries import incidents, scope
 from tests.console import factories as make
 
 pytestmark = pytest.mark.django_db
 WHY = "the shop has its own people now"
+
+
+@pytest.fixture
+def compiled():
+    """The catalogues, as `prepare` compiles them."""
+    from django.conf import settings
+    from django.utils.translation import trans_real
+
+    catalogue.compile_into(settings.HOME)
+    trans_real._translations.pop("zh-hans", None)
 
 
 @pytest.fixture
@@ -80,7 +91,7 @@ class TestTeams:
 
 def way(**changes):
     held = {"way": "EMAIL", "address": "ada@example.org", "kinds": ["ROUND_OPENED"], "zone": "UTC", "enabled": "on"}
-    return held | {"reason": WHY} | changes
+    return held | {"language": "en", "reason": WHY} | changes
 
 
 class TestWays:
@@ -100,6 +111,7 @@ class TestWays:
             {"quiet_from": "22:00"},
             {"kinds": []},
             {"zone": "Nowhere/Land"},
+            {"language": "xx"},
         ],
     )
     def test_what_cannot_work_is_not_kept(self, adam, wrong):
@@ -178,6 +190,43 @@ class TestWords:
         assert message.link == f"https://longcall.example.org{address}"
         assert message.subject == "[Longcall] A question waits for an answer: Shop · Change prices"
         assert "until 2026-11-29 12:30 UTC" in message.text
+
+    def test_they_are_written_in_the_language_of_the_way_whoever_reads_the_pages(self, compiled):
+        from dataclasses import replace
+
+        from django.utils import translation
+
+        english = self.parcel(Kind.ROUND_OPENED, round=2)
+        chinese = replace(english, route=replace(self.ROUTE, language="zh-hans"))
+
+        with translation.override("zh-hans"):
+            assert tidings.words(english).subject.startswith("[Longcall] A question waits")
+        assert "提问" in tidings.words(chinese).subject
+        assert "提问" not in tidings.words(english).subject
+        assert tidings.trial(chinese.route)[1].text != tidings.trial(english.route)[1].text
+
+    def test_the_language_is_chosen_for_each_way_and_goes_with_what_is_sent(self, adam, compiled):
+        adam.post(reverse("team_route_new", args=["everybody"]), way(language="zh-hans"))
+        make.asking()
+
+        notices.send_due(clock=timezone.now, words=tidings.words, environ={})
+
+        assert NoticeRoute.objects.get().language == "zh-hans"
+        assert "提问" in mail.outbox[0].subject
+
+    def test_an_incident_is_told_once_with_the_way_to_its_page(self, adam):
+        """X4: one outage is one message, however many calls it holds."""
+        adam.post(reverse("team_route_new", args=["everybody"]), way(kinds=["INCIDENT"]))
+        for _ in range(3):
+            make.unknown(event=Event.NOT_FOUND, reason=Reason.NOT_FOUND)
+        for _ in range(2):
+            ledger.gather_incidents(now=timezone.now())
+            notices.send_due(clock=timezone.now, words=tidings.words, environ={})
+
+        [letter] = mail.outbox
+        [incident] = incidents.find_open()
+        assert letter.subject == "[Longcall] An incident at a server: Shop"
+        assert reverse("reconcile_incident", args=[incident.id]) in letter.body
 
     def test_many_lead_to_their_list_and_name_some(self):
         message = tidings.words(self.parcel(Kind.UNKNOWN_OPENED, 2000))
