@@ -216,3 +216,45 @@ LOOKUPS: Mapping[str, _StrPromise] = MappingProxyType(
         "lookup_tool": _("Class B: a tool of this server answers for our key; it does not drop repeats."),
     }
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A picture of one of our own pages, drawn once for each language."""
+
+    name: str
+    alt: _StrPromise
+    says: _StrPromise
+
+    def file(self, language: str) -> str:
+        """Return its static file with the words of this language; English where there is none of its own."""
+        return f"pictures/{self.name}{'.zh-hans' if language == 'zh-hans' else ''}.png"
+
+
+PICTURES = (
+    Picture(
+        name="operation",
+        alt=_("The page of an operation whose server asks something"),
+        says=_(
+            "An operation: first what we can say for sure, our state beside the word of its server; then what you can "
+            "do now, each with its promise, and what you cannot do with its reason; below, what we, the server and "
+            "people did, on one line of time."
+        ),
+    ),
+    Picture(
+        name="round",
+        alt=_("The page of a question with the form that answers it"),
+        says=_(
+            "A question: the words of the server as they came, the exact arguments of the call, what changed since the "
+            "last round, and the form. The clock says how long there is time; when it is over, nothing is approved."
+        ),
+    ),
+    Picture(
+        name="reconcile",
+        alt=_("The page of an item of the desk"),
+        says=_(
+            "An item of the desk: what we know, what is safe and what is not, a look that can be taken at once, the "
+            "evidence, and of the verdicts only those that the evidence allows."
+        ),
+    ),
+)
