@@ -26,6 +26,7 @@ import re
 import ssl
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from functools import lru_cache
@@ -229,27 +230,26 @@ class HttpWire:
             exchange=answer.exchange(),
         )
 
-    @contextlib.asynccontextmanager
-    async def stream(self, request: WireRequest) -> AsyncIterator[Answer]:
+    def stream(self, request: WireRequest) -> AbstractAsyncContextManager[Answer]:
         """Send, and read the answer as it comes. Leaving the context closes an unread answer.
 
         The deadline runs from the moment the gate opens, and only ends waits for the network:
         what the caller does between two chunks is never cancelled.
         Raises NotSent; MaybeSent; BrokenPeer for headers over their cap.
         """
+        return _Sending(self, request)
+
+    async def open(self, request: WireRequest) -> Answer:
+        """As `stream`; whoever calls it closes the answer, whatever comes."""
         progress = _Progress()
         outgoing = self._outgoing(request, progress)
         await self._gate()
         deadline = Deadline(at=asyncio.get_running_loop().time() + self._total_s(request))
         try:
-            answer = await self._begin(request, outgoing, progress, deadline)
-            try:
-                answer.check_headers()
-                yield answer
-            finally:
-                await answer.aclose()
-        finally:
+            return await self._begin(request, outgoing, progress, deadline)
+        except BaseException:
             deadline.end()
+            raise
 
     async def _begin(
         self, request: WireRequest, outgoing: httpx.Request, progress: _Progress, deadline: Deadline
@@ -302,6 +302,26 @@ class HttpWire:
         if request.body or request.method == "POST":
             headers[b"content-length"] = b"%d" % len(request.body)
         return headers
+
+
+class _Sending:
+    """The context of one answer: `contextlib` would run a generator for it."""
+
+    def __init__(self, wire: HttpWire, request: WireRequest) -> None:
+        self._wire = wire
+        self._request = request
+
+    async def __aenter__(self) -> Answer:
+        self._answer = await self._wire.open(self._request)
+        try:
+            self._answer.check_headers()
+        except BaseException:
+            await self._answer.aclose()
+            raise
+        return self._answer
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._answer.aclose()
 
 
 def _header(name: str, value: str) -> tuple[bytes, bytes]:
@@ -404,6 +424,7 @@ class Answer:
 
     async def aclose(self) -> None:
         """Close the connection unless the answer was read to its end."""
+        self._deadline.end()
         with contextlib.suppress(*_CAUGHT):
             # An unfinished generator would otherwise be closed by chance, in a task of its own.
             if isinstance(self._source, AsyncGenerator):

@@ -27,6 +27,7 @@ _BOM = b"\xef\xbb\xbf"
 _BLANKS = re.compile(r"[ \t\n\r]*+")
 _PLAIN_NAME = re.compile(r'"([^"\\\x00-\x1f]*+)"[ \t\n\r]*+:[ \t\n\r]*+')
 """A member's name without an escape, up to its value."""
+_COMMA = re.compile(r"[ \t\n\r]*+,[ \t\n\r]*+")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 """A JSON string, or the rest of the input if it is not closed: so that a hostile body full of
 open quotes is still walked once."""
@@ -80,16 +81,15 @@ def members(raw: bytes, *, max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTE
     text = _checked_text(raw, max_depth=max_depth, max_bytes=max_bytes)
     found: dict[str, Member] = {}
     at = _skip_blanks(text, _expect(text, _skip_blanks(text, 0), "{"))
-    while text[at : at + 1] != "}":
-        if found:
-            at = _skip_blanks(text, _expect(text, at, ","))
+    mark = text[at : at + 1]
+    while mark != "}":
         begins = at
         name, at = _name_at(text, at)
         if name in found:
             raise BadJson.at(text, begins, "a key occurs twice in one object")
         value, end = _value_at(text, at)
         found[name] = Member(value=value, raw=text[at:end].encode())
-        at = _skip_blanks(text, end)
+        mark, at = _mark_after(text, end)
     if (rest := _skip_blanks(text, at + 1)) != len(text):
         raise BadJson.at(text, rest, "there is more after the value")
     return found
@@ -128,7 +128,7 @@ def digest_of(value: object) -> str:
 
 def printable(text: str) -> str:
     """The text with U+FFFD for NUL and for lone surrogates, which no database and no page takes."""
-    return _UNPRINTABLE.sub("\ufffd", text)
+    return text if text.isprintable() else _UNPRINTABLE.sub("\ufffd", text)
 
 
 def _written(name: str, part: Json | Verbatim) -> bytes:
@@ -169,6 +169,17 @@ def _expect(text: str, at: int, mark: str) -> int:
     if text[at : at + 1] != mark:
         raise BadJson.at(text, at, f"no {mark} where the grammar wants one")
     return at + 1
+
+
+def _mark_after(text: str, at: int) -> tuple[str, int]:
+    """Read what follows a member: a comma, then the place is that of the next one; or the end, and the place is its."""
+    comma = _COMMA.match(text, at)
+    if comma:
+        return ",", comma.end()
+    at = _skip_blanks(text, at)
+    if text[at : at + 1] != "}":
+        _expect(text, at, ",")  # says what is missing
+    return "}", at
 
 
 def _name_at(text: str, at: int) -> tuple[str, int]:
