@@ -6,22 +6,26 @@
   const SILENCE = 25000; // the server speaks every ten seconds; a socket that is silent for longer is dead
   const SIGNED_OUT = 4401;
   const GATHER = 300;
+  const AT_ONCE = 20;
   const seen = new Map();
   let socket = null;
   let failures = 0;
   let lastHeard = 0;
   let gathering = 0;
+  let toldAt = 0;
   const pending = new Set();
 
   const tell = () => {
     gathering = 0;
+    toldAt = performance.now();
     for (const name of pending) htmx.trigger(body, name);
     pending.clear();
   };
-  // Events are gathered: a burst of a hundred changes asks for a list once, not a hundred times.
+  // Events are gathered: a burst of a hundred changes asks for a list once, not a hundred times. The first
+  // change after a rest is shown at once: somebody may be waiting for it.
   const plan = (name) => {
     pending.add(name);
-    if (!gathering) gathering = setTimeout(tell, GATHER);
+    if (!gathering) gathering = setTimeout(tell, Math.max(AT_ONCE, toldAt + GATHER - performance.now()));
   };
 
   const show = (state) => {
