@@ -1,6 +1,5 @@
 """Every interleaving up to small bounds: nothing wrong is reached, a receipt or a person always is (A1-A6)."""
 
-import gc
 from contextlib import contextmanager
 from dataclasses import replace
 from unittest.mock import patch
@@ -11,40 +10,21 @@ from operations import machine, plan
 from operations.ledger import acceptance, permits, submission
 from operations.machine import State
 from operations.plan import Deed
-from tests.model.explore import Bounds, Explorer
-
-STATES = 150_000
-NOTHING = Bounds(rounds=0, presses=0, rollbacks=0, deaths=0, losses=0, doubles=0, vanishes=0, hours=0)
-
-WHOLE = {
-    "a press": replace(NOTHING, presses=1),
-    "a rollback and a loss, where lost submits can be looked up": replace(NOTHING, lookup=True, rollbacks=1, losses=1),
-    "an end that flips, a task that vanishes, and a press": replace(NOTHING, presses=1, flips=1, vanishes=1),
-    "a lost submit that people order to be sent again": replace(NOTHING, lookup=True, losses=1, orders=1),
-}
-"""Explored to the last state, so that being stuck would be seen too."""
-PARTS = {
-    "everything": (Bounds(), 25_000),
-    "everything, where lost submits can be looked up": (Bounds(lookup=True), 25_000),
-    "two rounds and a double": (replace(NOTHING, rounds=2, doubles=1, losses=1), 15_000),
-    "a round, a press and the hours": (replace(NOTHING, rounds=1, presses=1, hours=3), 15_000),
-}
+from tests.model import worlds
+from tests.model.explore import Explorer
+from tests.model.worlds import NOTHING, PARTS, STATES, WHOLE
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _few_fetches():
-    """Two fetches in vain are as good as six, and far fewer states."""
-    with patch.object(plan, "MAX_FETCHES", 2):
+def _quickly():
+    with worlds.quickly():
         yield
 
 
 @pytest.fixture(scope="module")
-def explored(_few_fetches):
-    gc.disable()  # nothing here goes in circles, and looking for circles takes half of the time
+def explored(_quickly):
     found = {name: Explorer(bounds).run(limit=STATES) for name, bounds in WHOLE.items()}
-    found |= {name: Explorer(bounds).run(limit=limit) for name, (bounds, limit) in PARTS.items()}
-    gc.enable()
-    return found
+    return found | {name: Explorer(bounds).run(limit=limit) for name, (bounds, limit) in PARTS.items()}
 
 
 @pytest.mark.parametrize("name", [*WHOLE, *PARTS])
@@ -130,3 +110,29 @@ def test_the_exploration_can_fail(fault):
     assert found.wrong
     assert found.trace
     assert all(isinstance(move, str) for move in found.trace)
+
+
+class TestCommand:
+    """`manage.py explore`: the same, as far as somebody wants to wait for."""
+
+    @pytest.fixture(autouse=True)
+    def _small(self, monkeypatch):
+        monkeypatch.setattr(worlds, "WHOLE", {"a press": WHOLE["a press"]})
+        monkeypatch.setattr(worlds, "PARTS", {"everything": PARTS["everything"]})
+
+    def test_it_goes_on_to_as_many_states_as_were_asked_for(self):
+        told = []
+
+        assert worlds.explore(states=8000, tell=told.append) == 0
+        assert told[0].startswith("a press: 6")
+        assert "all of it, and a fair way out of each" in told[0]
+        assert "so far" in told[1]
+        assert 8000 <= int(told[-1].split()[0]) < 8100
+
+    def test_what_goes_wrong_is_told_in_words_and_fails_it(self):
+        told = []
+
+        with patch.object(submission, "_bind_late", lambda *_args, **_named: None):
+            assert worlds.explore(states=30_000, tell=told.append) == 1
+
+        assert any("A4: a task id that came back was lost" in one and "\n - " in one for one in told)
