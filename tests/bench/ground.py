@@ -54,6 +54,13 @@ class Ground:
         with psycopg.connect(conninfo, autocommit=True) as connection:
             connection.execute(text)
 
+    def version(self):
+        """PostgreSQL's."""
+        import psycopg
+
+        with psycopg.connect(self.cluster.conninfo) as connection:
+            return f"{connection.info.server_version // 10_000}.{connection.info.server_version % 10_000}"
+
     def surroundings(self, conninfo, **more):
         """The environment of a child of ours."""
         return (

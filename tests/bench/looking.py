@@ -14,7 +14,6 @@ def lines(ground, quick):
     rounds, seconds = (2, 2) if quick else (5, 4)
     with ground.remote() as remote:
         made = [_round(ground, remote.url, seconds) for _ in range(rounds)]
-        few = _ours(ground, remote.url, FEW, seconds)
     cost = {
         name: tuple(each[name]["us"] for each in made if name in each) for name in ("ours", "httpx", "kept", *_LOOPS)
     }
@@ -36,15 +35,17 @@ def lines(ground, quick):
         if values:
             yield Line("", f"microseconds of CPU per look: {name}", values)
     yield Line("T6", "PostgreSQL's microseconds per unchanged look", tuple(one["pg"] for one in ours), "60", ceiling=60)
-    grown = 1024 * (ours[-1]["resident"] - few["resident"]) / (IN_FLIGHT - FEW)
-    yield Line("T7", "bytes of a worker per operation in flight", (max(0.0, grown),), "1,024", ceiling=1024)
+    grown = tuple(
+        max(0.0, 1024 * (each["ours"]["resident"] - each["few"]["resident"]) / (IN_FLIGHT - FEW)) for each in made
+    )
+    yield Line("T7", "bytes of a worker per operation in flight", grown, "1,024", ceiling=1024)
 
 
 _LOOPS = {"mcp-1.30.0": ("mcp_130.txt", "mcp_130.py"), "api-core-2.44": ("api_core_244.txt", "api_core_244.py")}
 
 
 def _round(ground, url, seconds):
-    told = {"ours": _ours(ground, url, IN_FLIGHT, seconds)}
+    told = {"ours": _ours(ground, url, IN_FLIGHT, seconds), "few": _ours(ground, url, FEW, 1)}
     for kind in ("httpx", "kept"):
         told[kind] = _costs(ground.child("tests.bench.bare", kind, url, seconds / 2))
     for name, (requirements, script) in _LOOPS.items():

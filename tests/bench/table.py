@@ -61,3 +61,12 @@ def text(lines):
     ]
     notes = [f"{line.name}: {line.note}" for line in lines if line.note]
     return "\n".join([drawn[0], "-" * sum(widths), *drawn[1:], *(["", *notes] if notes else [])])
+
+
+def markdown(lines):
+    """The judged lines, as a table for the README."""
+    yield "| what | median | least - most | target | |"
+    yield "|---|--:|--:|--:|---|"
+    for line, cells in zip(lines, list(rows(lines))[1:], strict=True):
+        if line.verdict:
+            yield f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"

@@ -18,6 +18,8 @@ class Command(BaseCommand):
         parser.add_argument("--only", nargs="+", metavar="NAME", help="these parts only")
         parser.add_argument("--quick", action="store_true", help="smaller and shorter: not for the record")
 
+        parser.add_argument("--markdown", action="store_true", help="print the judged lines as a table for the README")
+
     def handle(self, **options: Any) -> None:
         try:
             from tests.bench import command  # the bench comes with a checkout, not with the product
@@ -27,7 +29,8 @@ class Command(BaseCommand):
         if unknown:
             raise CommandError(f"There is no {', '.join(sorted(unknown))}; there are {', '.join(command.PARTS)}.")
         logging.disable(logging.WARNING)
-        sys.exit(command.run(only=options["only"], quick=options["quick"], tell=self._tell))
+        chosen = {name: options[name] for name in ("only", "quick", "markdown")}
+        sys.exit(command.run(**chosen, tell=self._tell))
 
     def _tell(self, text: str) -> None:
         self.stdout.write(text)
