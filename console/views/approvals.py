@@ -16,6 +16,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
@@ -105,6 +106,14 @@ def round_claim(request: PersonRequest, operation: uuid.UUID, number: int) -> Ht
     return redirect(_back(request, reverse("round", args=[operation, number])))
 
 
+def _seen(request: PersonRequest) -> datetime | None:
+    """Return the deadline that the page had shown; None where the form tells none."""
+    try:
+        return parse_datetime(request.POST.get("seen", ""))
+    except ValueError:
+        return None
+
+
 @require_POST
 @allow(Deed.EXTEND_ROUND)
 def round_extend(request: PersonRequest, operation: uuid.UUID, number: int) -> HttpResponse:
@@ -114,6 +123,10 @@ def round_extend(request: PersonRequest, operation: uuid.UUID, number: int) -> H
     if wanted not in {str(minutes) for minutes in EXTENSIONS_MIN}:
         raise Http404
     now = timezone.now()
+    if _seen(request) not in {None, page.card.deadline_at}:  # a second post of one form gives the time once
+        request.refusal = "the deadline has changed since the page was shown"
+        messages.info(request, _("Its deadline has changed since your page was shown, see below. Nothing was changed."))
+        return redirect("round", operation, number)
     until = max(now, page.card.deadline_at) + timedelta(minutes=int(wanted))
     try:
         ledger.extend_round(page.card.operation, round=number, until=until, by=request.actor.by, now=now)

@@ -21,6 +21,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from console import advice, attempts, context, demo, preferences
 from console.access import Deed, PersonRequest, allow, require
+from console.context import form_id
 from operations import ledger
 from operations.queries import operations, servers, trouble
 from operations.queries.operations import Filter
@@ -69,6 +70,7 @@ def home(request: PersonRequest) -> HttpResponse:
     registered = {(server.slug, tool.name) for server in servers.servers() for tool in server.tools}
     shown = {
         "now": timezone.now(),
+        "fresh_id": uuid.uuid4(),
         "trials": [trial for trial in demo.TRIALS if (trial.server, trial.tool) in registered],
         "needs_role": advice.needs_role(request.actor, Deed.TRY),
         "troubles": trouble.find_servers(),
@@ -92,7 +94,8 @@ def try_it(request: PersonRequest) -> HttpResponse:
     trial = demo.trial(request.POST.get("server", ""), request.POST.get("tool", ""))
     if trial is None:
         raise Http404(_("The demo has no such tool."))
-    fresh = uuid.uuid4().hex[:12]
+    # The form's own id: the same form twice is one call (R9).
+    fresh = uuid.uuid5(form_id(request), f"{trial.server}/{trial.tool}").hex[:12]
     call = ledger.NewCall(
         client=demo.CLIENT,
         call_node=f"try-{fresh}",

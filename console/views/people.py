@@ -166,7 +166,9 @@ def own_password(request: PersonRequest) -> HttpResponse:
         messages.success(request, _("Your password is changed. Every other browser of yours is signed out."))
         return redirect("home")
     held = {"form": form, "title": _("Your password"), "back": reverse("home"), "back_title": _("Start")}
-    return render(request, "office_form.html", held | {"word": _("Change it")}, status=_status(form))
+    # A keeper of passwords wants to know whose it is, and browsers complain where a page does not say it.
+    held |= {"word": _("Change it"), "signed_in_as": request.actor.username}
+    return render(request, "office_form.html", held, status=_status(form))
 
 
 def _to(username: str, password: str) -> HttpResponse:

@@ -149,7 +149,7 @@ def switch(request: PersonRequest, slug: str) -> HttpResponse:
     return redirect("tool", slug, name) if tool else redirect("server", slug)
 
 
-@require_http_methods(["GET", "POST"])
+@require_GET
 @allow(Deed.SEE)
 def tool(request: PersonRequest, slug: str, name: str) -> HttpResponse:
     """Show one tool: its descriptions with their digests, and what we decided about it."""

@@ -139,6 +139,18 @@ class Product:
             time.sleep(0.5)
         raise AssertionError(f"{operation} is in {told}, not in {states}")
 
+    def web_process(self):
+        """Return the id of the process that serves the pages, the product's own; None while there is none."""
+        for place in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if place.name.isdigit() and b"console.asgi" in (place / "cmdline").read_bytes() and self._is_of(place):
+                    return int(place.name)
+        return None
+
+    def _is_of(self, place):
+        parent = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+        return parent == self._process.pid or (parent > 1 and self._is_of(Path("/proc") / str(parent)))
+
     def end(self):
         """Stop everything, as Ctrl-C would."""
         self._process.terminate()
