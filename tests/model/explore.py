@@ -337,11 +337,14 @@ class Explorer:
         yield f"{who}: {worker.deed} {worker.stage}{said}", FAIR, self._plain(_with(moved, slot, after[1]))
 
     def _advance(self, place: Place, worker: Worker):
-        in_quarantine = any(kind == "SUBMIT" for kind, *_ in place.requests)
-        key = (place.page, worker, place.hour, in_quarantine if worker.deed == "FIND" else None)
+        # X2: no proof while a submit may still travel, nor once the server may have forgotten its task.
+        silent = any(kind == "SUBMIT" for kind, *_ in place.requests) or any(
+            one.status == "gone" for one in place.tasks
+        )
+        key = (place.page, worker, place.hour, silent if worker.deed == "FIND" else None)
         if key not in self._known:
             self.book.page, self.book.now = self.pages[place.page], HOURS[place.hour]
-            hand = _Hand(self.book, worker, in_quarantine=in_quarantine)
+            hand = _Hand(self.book, worker, silent=silent)
             following, request = hand.go()
             self._known[key] = ((self.number(self.book.page), following), request, hand.fetched)
         return self._known[key]
@@ -374,8 +377,8 @@ class Explorer:
 class _Hand:
     """One stretch of a worker between two waits: what `operations.driver` does with the ledger."""
 
-    def __init__(self, book: Notebook, worker: Worker, *, in_quarantine: bool) -> None:
-        self.book, self.worker, self.in_quarantine = book, worker, in_quarantine
+    def __init__(self, book: Notebook, worker: Worker, *, silent: bool) -> None:
+        self.book, self.worker, self.silent = book, worker, silent
         epoch, generation, round_, look = worker.ticket
         self.ticket = Ticket(epoch=epoch, cancel_generation=generation, round=round_, look=look)
         self.permit = uuid.UUID(int=worker.permit or 999)
@@ -428,9 +431,8 @@ class _Hand:
 
     def _find(self, stage, answer):
         if stage == "starts":
-            # X2: what was asked while the original may still travel proves nothing.
-            return self.waits("waits in quarantine" if self.in_quarantine else "waits", "FIND")
-        if answer == "absent" and stage == "waits":
+            return self.waits("waits, and silence proves nothing" if self.silent else "waits", "FIND")
+        if answer == "absent" and stage == "waits" and not self.silent:
             proved = {"reason": Reason.PROVED_ABSENT, "why": "", "next_at": self.book.now}
             self.do(ledger.nothing_created, **proved)
         elif answer not in {"silence", "not sent", "absent"}:
@@ -462,6 +464,9 @@ class _Hand:
             settled = {"permit": self.permit, "delivery": delivery, "why": "", "next_at": self.book.now}
             self.do(ledger.answer_settled, **settled)
         return None
+
+    def _doubt_answer(self, _stage, _answer):
+        self.do(ledger.answer_in_doubt)
 
     def _cancel(self, stage, answer):
         row = self.book.page.row
