@@ -143,6 +143,17 @@ _NOTES: Mapping[str, _StrPromise] = MappingProxyType(
         "AUDIT_LOOK": lazy("One look after the cancel, for the record"),
     }
 )
+_AFTER_THE_RECEIPT = frozenset({"AUDIT_LOOK", "LATE_END"})
+_FACTS: Mapping[str, _StrPromise] = MappingProxyType(
+    {
+        "answer out": lazy("an answer had been let out"),
+        "second task": lazy("the same key brought a second task"),
+        "late completed": lazy("it was seen completed after the receipt"),
+        "late failed": lazy("it was seen failed after the receipt"),
+        "late cancelled": lazy("it was seen cancelled after the receipt"),
+    }
+)
+"""What an effect record knows of what happened outside."""
 _BY_SERVER = frozenset(
     {Event.TASK_NAMED, Event.ASKED, Event.RESUMED, Event.ENDED, Event.NOT_FOUND, Event.REQUEST_REFUSED}
     | {"CANCEL_ACKNOWLEDGED", "CANCEL_REFUSED", "ANSWER_USED", "ANOMALY", "PROTOCOL_STATUS"}
@@ -169,6 +180,12 @@ def event_words(name: str) -> str:
     return str(known) if known else name
 
 
+def fact_words(name: str) -> str:
+    """Say a fact of an effect record; an unknown one is shown as it is."""
+    known = _FACTS.get(name)
+    return str(known) if known else name
+
+
 def tell(
     op: Dossier,
     *,
@@ -178,7 +195,7 @@ def tell(
     evidence: Sequence[EvidenceRow],
 ) -> Story:
     """Tell the story from what the ledger holds."""
-    steps = [row for row in journal if row.is_step]
+    steps, won = [row for row in journal if row.is_step], op.state is State.CANCELLED_ACCEPTED
     return Story(
         happenings=tuple(
             sorted(
@@ -198,19 +215,19 @@ def tell(
         way=tuple(State(row.source) for row in steps),
         starts_at=op.created_at,
         ends_at=op.entered_at if op.is_final else None,
-        first_end_at=next((row.at for row in journal if _is_end(row)), None),
-        completed_too=any(row.event == "AUDIT_LOOK" and _is_end(row) for row in journal),
+        first_end_at=next((row.at for row in journal if _is_end(row) and (won or row.event != "LATE_END")), None),
+        completed_too=any(row.event in _AFTER_THE_RECEIPT and _is_end(row) for row in journal),
     )
 
 
 def _is_end(row: JournalRow) -> bool:
-    if row.event == "AUDIT_LOOK":
+    if row.event in _AFTER_THE_RECEIPT:
         return row.detail.get("status") in {"completed", "failed"}
     return row.event == Event.ENDED
 
 
 def _permits(permits: Sequence[PermitRow]) -> list[Happening]:
-    named = {"SUBMIT": _("submit"), "ANSWER": _("answer"), "CANCEL": _("cancel")}
+    named = {"SUBMIT": _("submit"), "ANSWER": _("answer"), "CANCEL": _("cancel"), "REPLAY": _("the same submit again")}
     return [
         Happening(
             at=row.given_at,

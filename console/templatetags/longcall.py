@@ -245,6 +245,12 @@ def person(actor: str) -> str:
 
 
 @register.filter
+def fact(name: str) -> str:
+    """Say what an effect record knows of what happened outside."""
+    return history.fact_words(name)
+
+
+@register.filter
 def duration(span: timedelta | float) -> str:
     """Say a span (timedelta or seconds) in words."""
     return words.duration(span)

@@ -1,14 +1,16 @@
 """The story of an operation: every event has its words, and the picture holds what the list tells."""
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
+from django.urls import reverse
 from django.utils import timezone
 
-from adapters.contract import Exchange, ProtocolStatus, Working
+from adapters.contract import Ended, Exchange, ProtocolStatus, Working
 from console import history, timeline
 from console.history import Lane
 from operations import ledger
@@ -31,6 +33,15 @@ def test_every_note_that_the_ledger_writes_has_its_words():
 
     assert len(written) > 20
     assert {name for name in written if history.event_words(name) == name} == set()
+
+
+def test_every_fact_that_an_effect_record_may_hold_has_its_words():
+    written = {f"late {status}" for status in ("completed", "failed", "cancelled")}
+    for module in (PROJECT / "operations" / "ledger").glob("*.py"):
+        written |= set(re.findall(r"['\"]what['\"][:,]\s*['\"]([a-z ]*[a-z])['\"]", module.read_text()))
+
+    assert written >= {"answer out", "second task"}
+    assert {name for name in written if history.fact_words(name) == name} == set()
 
 
 @pytest.fixture
@@ -101,3 +112,24 @@ def test_the_picture_keeps_within_its_frame_at_any_age(story, later):
     for x in re.findall(r'(?: x| cx)="(-?[0-9]+)"', picture):
         assert 0 <= int(x) <= 900
     assert picture.count('class="axis"') <= 12
+
+
+def test_c6_whoever_settles_an_effect_reads_which_second_task_there_is(db):
+    """The words and the id, on the page of the operation and on the desk."""
+    make.server()
+    operation, now = make.working(), timezone.now()
+    told = {"seen_generation": 0, "by": "person:olga", "reason": "no need", "now": now}
+    ledger.request_cancel(operation, **told)
+    ended = Ended(status=ProtocolStatus.CANCELLED, task=make.task_now(operation, ProtocolStatus.CANCELLED))
+    ledger.saw(operation, ticket=make.ticket_of(operation), seen=ended, next_at=now, now=now)
+    other = Working(task=replace(make.task_now(operation, ProtocolStatus.WORKING), task_id="another-task"))
+    with pytest.raises(ledger.IdentityChanged):
+        ledger.submit_answered(
+            operation, permit=uuid4(), ticket=make.ticket_of(operation), seen=other, next_at=now, now=now
+        )
+
+    olga = make.signed_in("olga", "operator")
+    for page in ("operation", "reconcile_item"):
+        words = olga.get(reverse(page, args=[operation])).content.decode()
+        assert "the same key brought a second task" in words
+        assert "another-task" in words
