@@ -18,7 +18,7 @@ from operations import ledger, pacing
 from operations.deeds import Drive
 from operations.ledger import Work
 from operations.machine import StaleStep, State, StepError
-from operations.sending import SendGate, StepRunner, WireFor
+from operations.sending import Pauses, SendGate, StepRunner, WireFor
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -43,7 +43,9 @@ class Driver:
         clock: Callable[[], datetime],
         chance: random.Random,
         listen: Listen = _nobody_listens,
+        pauses: Pauses | None = None,
     ) -> None:
+        self._pauses = pauses or Pauses()
         self._adapter_for = adapter_for
         self._wire_for = wire_for
         self._run = run
@@ -63,7 +65,7 @@ class Driver:
         """Do one deed; give what is left to write, which may be written together with others' (`ledger.unchanged`)."""
         try:
             adapter = self._adapter_for(work.protocol, work.release)
-            gate = SendGate(work.server.slug, self._run, self._clock, until=work.lease_until, slot=work.slot)
+            gate = self._gate(work)
             return await Drive(self, work, adapter, self._wire_for(work, gate), gate).do()
         except StaleStep as error:
             # Somebody else moved the operation; whoever holds the newest claim goes on.
@@ -77,6 +79,10 @@ class Driver:
             # One poisonous operation must not stop the others, nor be tried in a tight loop.
             log.exception("drive failed", extra={"operation": work.row.id})
             return self.later(work, self.retry_at(work), misses=work.misses + 1)
+
+    def _gate(self, work: Work) -> SendGate:
+        until, slot, pauses = work.lease_until, work.slot, self._pauses
+        return SendGate(work.server.slug, self._run, self._clock, until=until, slot=slot, pauses=pauses)
 
     def later(self, work: Work, next_at: datetime, *, misses: int, trouble: str = "") -> ledger.Unchanged:
         """The claim brought nothing to write: come again at `next_at`."""

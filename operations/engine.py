@@ -32,7 +32,8 @@ from adapters.http import Connections
 from operations import ledger
 from operations.driver import Driver
 from operations.ledger import ShadowWork, Unchanged, Work
-from operations.sending import Gate, Together
+from operations.news import News
+from operations.sending import Gate, Pauses, Together
 from operations.shadowing import Shadowing
 from operations.streams import Streams
 
@@ -95,6 +96,9 @@ class Engine:
         self._thread = threading.Thread(target=self._loop.run_forever, name="drive", daemon=True)
         self._thread.start()
         self._clock = SharedClock()
+        self._pauses = Pauses()
+        self._news = News(pauses=self._pauses, urgent=self._worth_a_turn.set)
+        self._listening: asyncio.Task[None] | None = None
         self._slots = Together(partial(self._in, self._threads))
         self._connections = Connections()
         self._streams = Streams(adapter_for=registry.adapter, wire_for=self._wire_for, run=self._run, clock=self._clock)
@@ -105,6 +109,7 @@ class Engine:
             clock=self._clock,
             chance=random.Random(),  # noqa: S311 - jitter is no secret
             listen=self._streams.hold,
+            pauses=self._pauses,
         )
         self._shadowing = Shadowing(
             adapter_for=registry.adapter,
@@ -152,11 +157,16 @@ class Engine:
                 drive.cancel()  # its lease ends by itself, as after a kill
             await asyncio.gather(*late, return_exceptions=True)
         await self._write_unchanged()
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.gather(self._listening, return_exceptions=True)
         await self._streams.aclose()
         await self._connections.aclose()
 
     async def _drive_for(self, seconds: float) -> bool:
         """Claim and start drives until the time is over; what is under way then goes on by itself."""
+        if self._listening is None:
+            self._listening = self._loop.create_task(self._news.listen())
         ends, is_short = time.monotonic() + seconds, False
         await self._set_clock()
         await self._run(ledger.state_overdue, now=self._clock())
@@ -174,6 +184,7 @@ class Engine:
 
     async def _turn(self) -> bool:
         """Write what has ended, claim what is due and start it; return whether no hand was left free."""
+        self._worth_a_turn.clear()  # what is heard from here on is worth the next one
         still, self._still = self._still, []
         hands = ledger.Hands(most=IN_FLIGHT, held=self._held.copy())
         works = await self._in(self._turns, _turn, still, hands, self._clock)
@@ -205,7 +216,6 @@ class Engine:
 
     async def _rest(self) -> None:
         """Wait until a turn is worth its journey to the database."""
-        self._worth_a_turn.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GATHER_S if self._under_way else IDLE_S):
                 await self._worth_a_turn.wait()
@@ -217,6 +227,8 @@ class Engine:
     async def _run(self, step: Callable[..., T], /, *args: Any, **named: Any) -> T:  # noqa: ANN401
         if step is ledger.reserve_slot:
             return cast("T", await self._slots.reserve_slot(*args, **named))
+        if step is ledger.pause_server:
+            self._pauses.hear(args[0], named["until"])  # for all that waits here, before anything is written
         return await self._in(self._threads, step, *args, **named)
 
     async def _in(self, threads: ThreadPoolExecutor, step: Callable[..., T], /, *args: Any, **named: Any) -> T:  # noqa: ANN401

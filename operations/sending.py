@@ -23,10 +23,25 @@ class StepRunner(Protocol):
 
 
 LONG_S = 0.2
-"""Who waited longer for a moment asks again whether the server is paused by now (P1)."""
+"""Who waited longer for a moment asks the database again whether the server is paused by now (P1)."""
 
 Gate = Callable[[], Awaitable[None]]
 WireFor = Callable[[Work, Gate], Wire]
+
+
+class Pauses:
+    """The pauses that this process has heard of: known at the moment of sending, without a journey (P1, F10)."""
+
+    def __init__(self) -> None:
+        self._ends: dict[str, datetime] = {}
+
+    def hear(self, server: str, until: datetime) -> None:
+        """Leave the server alone until then; a longer pause stands."""
+        self._ends[server] = max(until, self._ends.get(server, until))
+
+    def end_of(self, server: str) -> datetime | None:
+        """When the longest pause of this server ends that was heard of, ended or not."""
+        return self._ends.get(server)
 
 
 class SendGate:
@@ -34,6 +49,7 @@ class SendGate:
 
     `until`: when the claim ends under which it leaves; None for what no claim covers.
     `slot`: the moment that the claim has brought for its first request.
+    `pauses`: what is heard of pauses while it waits.
     """
 
     def __init__(
@@ -44,7 +60,9 @@ class SendGate:
         *,
         until: datetime | None = None,
         slot: datetime | None = None,
+        pauses: Pauses | None = None,
     ) -> None:
+        self._pauses = pauses or Pauses()
         self._server = server
         self._run = run
         self._clock = clock
@@ -66,14 +84,19 @@ class SendGate:
             if slot is None or self._clock() - slot > pacing.LATE:
                 slot = await self._reserve()
             wait = (slot - self._clock()).total_seconds()
-            if wait <= 0:
+            if wait <= 0 and slot >= self._free_from(slot):
                 return slot
-            await asyncio.sleep(wait)
-            if wait > LONG_S and await self._is_paused():
+            await asyncio.sleep(max(wait, 0.0))
+            if slot < self._free_from(slot) or (wait > LONG_S and await self._is_paused()):
                 slot = None
 
+    def _free_from(self, now: datetime) -> datetime:
+        """The end of a pause that was heard of, where it comes after `now`."""
+        return max(now, self._pauses.end_of(self._server) or now)
+
     async def _reserve(self) -> datetime:
-        slot = await self._run(ledger.reserve_slot, self._server, now=self._clock(), by=self._until)
+        # The news of a pause may be here before the pause itself is committed.
+        slot = await self._run(ledger.reserve_slot, self._server, now=self._free_from(self._clock()), by=self._until)
         if self._until is not None and slot >= self._until:
             raise NotSent("the claim ends before this server's next free moment")
         return slot

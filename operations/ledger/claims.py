@@ -8,7 +8,8 @@ taking one moves it on by the gap of `pacing.slot_gap`. A request that finds its
 
 A claim brings the moment for the first request with it, so that a look costs no transaction of its
 own; whoever needs another request asks for one. No claim speaks for more than `AHEAD`: that is how
-long a pause (429) takes to reach every worker, and how long an urgent look waits behind routine ones.
+long an urgent look waits behind routine ones, and how long a pause (429) takes to reach a worker that
+did not hear of it at once.
 
 Note [A low-water mark]
 A claim reads the index of due times from its beginning. What was due there and has moved on leaves dead
@@ -31,8 +32,8 @@ from django.db import connection, transaction
 
 from adapters import strictjson
 from adapters.contract import Json
-from operations import pacing
-from operations.ledger.step import JOINED, SELECTED, Row, prepared, row_from
+from operations import announce, pacing
+from operations.ledger.step import DUE, JOINED, SELECTED, Row, prepared, row_from
 from operations.machine import Ticket
 
 LEASE = timedelta(seconds=25)
@@ -145,27 +146,26 @@ def claim(*, limit: int, now: datetime, hands: Hands | None = None) -> list[Work
 
 def _servers_due(now: datetime) -> dict[str, bool]:
     """Servers that have something due (True), and others that a claim must sweep to know."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""SELECT slug, is_due FROM (
-                SELECT s.slug, s.next_slot_at, {_TO_BE_SWEPT} AS to_be_swept, EXISTS (
-                    SELECT FROM due d WHERE d.server_id = s.slug AND d.due_at <= %s
-                        AND d.due_at >= COALESCE(s.due_since, '-infinity')
-                        AND (d.lease_until IS NULL OR d.lease_until <= %s)) AS is_due
-                FROM server s WHERE (s.paused_until IS NULL OR s.paused_until <= %s)
-                    AND (s.next_slot_at IS NULL OR s.next_slot_at NOT BETWEEN %s AND %s)) servers
-            WHERE is_due OR to_be_swept ORDER BY next_slot_at NULLS FIRST""",
-            [now - SWEEP, now, now, now, now, now + AHEAD, now + FARTHEST],
-        )
+    with prepared() as cursor:
+        cursor.execute(_SERVERS, [now - SWEEP, now, now, now, now, now + AHEAD, now + FARTHEST], prepare=True)
         return dict(cursor.fetchall())
 
 
 # A mark of the future is of a clock that was put back since, or of another worker's that goes ahead.
 _TO_BE_SWEPT = "(s.swept_at IS NULL OR s.swept_at NOT BETWEEN %s AND %s)"
+_SERVERS = f"""SELECT slug, is_due FROM (
+        SELECT s.slug, s.next_slot_at, {_TO_BE_SWEPT} AS to_be_swept, EXISTS (
+            SELECT FROM due d WHERE d.server_id = s.slug AND d.due_at <= %s
+                AND d.due_at >= COALESCE(s.due_since, '-infinity')
+                AND (d.lease_until IS NULL OR d.lease_until <= %s)) AS is_due
+        FROM server s WHERE (s.paused_until IS NULL OR s.paused_until <= %s)
+            AND (s.next_slot_at IS NULL OR s.next_slot_at NOT BETWEEN %s AND %s)) servers
+    WHERE is_due OR to_be_swept ORDER BY next_slot_at NULLS FIRST"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lease:
+    look: int
     misses: int
     until: datetime
     slot: datetime
@@ -173,10 +173,10 @@ class _Lease:
 
 def _claim_of(server: str, wanted: int, now: datetime) -> tuple[ServerProfile, dict[str, _Lease]]:
     """Lock the server's row, lease what is due, and reserve a slot for each."""
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         # NO KEY: a new operation refers to this row, and need not wait for it.
-        cursor.execute(_LOCK_SERVER, [now - SWEEP, now, server])
-        next_slot_at, is_swept, since, *profile = cursor.fetchone()
+        cursor.execute(_LOCK_SERVER, [now - SWEEP, now, server], prepare=True)
+        next_slot_at, is_swept, since, *profile = cursor.fetchone() or ()
         found = ServerProfile(**dict(zip(PROFILE, profile, strict=True)))
         free_from, gap = _free_from(now + pacing.LEAD, next_slot_at), pacing.slot_gap(found.max_qps)
         count = min(wanted, (now + AHEAD - free_from) // gap + 1)
@@ -184,9 +184,10 @@ def _claim_of(server: str, wanted: int, now: datetime) -> tuple[ServerProfile, d
         if count > 0:
             until = now + LEASE
             since = BEGINNING if is_swept else since
-            cursor.execute(_TAKE, {"server": server, "since": since, "now": now, "until": until, "count": count})
-            for number, (_, _, operation, misses) in enumerate(sorted(cursor.fetchall())):
-                leases[operation] = _Lease(misses=misses, until=until, slot=free_from + number * gap)
+            wanted_of = {"server": server, "since": since, "now": now, "until": until, "count": count}
+            cursor.execute(_TAKE, wanted_of, prepare=True)
+            for number, (_, _, operation, look, misses) in enumerate(sorted(cursor.fetchall())):
+                leases[operation] = _Lease(look=look, misses=misses, until=until, slot=free_from + number * gap)
         if is_swept:
             _set_mark(server, now)
         if leases:
@@ -194,21 +195,24 @@ def _claim_of(server: str, wanted: int, now: datetime) -> tuple[ServerProfile, d
     return found, leases
 
 
-# An array, not a join: of a join the planner expects thousands of rows, and reads the whole table for them.
+# An array, not a join: of a join the planner expects thousands of rows, and reads the whole table for them. By their
+# place, not by their key: they are locked, so nobody moves them, and no index need be asked again for each. A row that
+# moved between the statement's snapshot and its lock is not found there, and waits for the next claim.
 _TAKE = """
     WITH first AS MATERIALIZED (
-        SELECT operation_id FROM due
+        SELECT ctid, operation_id FROM due
         WHERE server_id = %(server)s AND urgent AND due_at <= %(now)s
             AND (lease_until IS NULL OR lease_until <= %(now)s)
         ORDER BY due_at LIMIT %(count)s FOR UPDATE SKIP LOCKED),
     then_ AS MATERIALIZED (
-        SELECT operation_id FROM due
+        SELECT ctid FROM due
         WHERE server_id = %(server)s AND NOT urgent AND due_at BETWEEN %(since)s AND %(now)s
             AND (lease_until IS NULL OR lease_until <= %(now)s)
         ORDER BY due_at LIMIT %(count)s - (SELECT count(*) FROM first) FOR UPDATE SKIP LOCKED)
     UPDATE due SET lease_until = %(until)s, look = look + 1, urgent = false
-    WHERE operation_id = ANY(ARRAY(SELECT operation_id FROM first UNION ALL SELECT operation_id FROM then_))
-    RETURNING operation_id NOT IN (SELECT operation_id FROM first) AS is_routine, due_at, operation_id::text, misses"""
+    WHERE ctid = ANY(ARRAY(SELECT ctid FROM first UNION ALL SELECT ctid FROM then_))
+    RETURNING operation_id NOT IN (SELECT operation_id FROM first) AS is_routine, due_at, operation_id::text, look,
+        misses"""
 
 
 def _set_mark(server: str, now: datetime) -> None:
@@ -240,14 +244,18 @@ _CALL = {
     "arguments": "CASE WHEN o.task_id IS NULL THEN o.arguments END",
     "poll_ms": "o.poll_ms",
 }
-_LOAD = f"SELECT {SELECTED}, {', '.join(_CALL.values())} {JOINED} WHERE o.id = ANY(%s::uuid[])"
+# The claim has brought what is to be known of `due`: to read it again would cost as much as the operation itself.
+_CLAIMED = "JOIN unnest(%(operations)s::uuid[], %(looks)s::bigint[]) d(operation_id, look) ON d.operation_id = o.id"
+_LOAD = f"""SELECT {SELECTED}, {", ".join(_CALL.values())} {JOINED.replace(DUE, _CLAIMED)}
+    WHERE o.id = ANY(%(operations)s::uuid[])"""
 
 
 def _load(server: ServerProfile, leases: Mapping[str, _Lease]) -> list[Work]:
     if not leases:
         return []
     with prepared() as cursor:
-        cursor.execute(_LOAD, [list(leases)], prepare=True)
+        looks = [lease.look for lease in leases.values()]
+        cursor.execute(_LOAD, {"operations": list(leases), "looks": looks}, prepare=True)
         rows = ((row_from(found), found[-len(_CALL) :]) for found in cursor)
         works = {row.id: _work(row, server, leases[row.id], call) for row, call in rows}
     return [works[operation] for operation in leases]
@@ -300,18 +308,20 @@ def unchanged(looks: Sequence[Unchanged]) -> None:
     columns: list[Any] = [[u.operation for u in looks], [u.look for u in looks]]
     columns += [[u.next_at for u in looks], [u.misses for u in looks]]
     columns += [[strictjson.printable(u.trouble[:300]) for u in looks], [u.at for u in looks]]
-    with transaction.atomic(durable=True), connection.cursor() as cursor:
-        # Not worth a flush to the disk: if it is lost the lease ends by itself, and the look comes late.
-        cursor.execute("SET LOCAL synchronous_commit = off;" + _GIVE_BACK, columns)
+    with transaction.atomic(durable=True), prepared() as cursor:
+        cursor.execute(_GIVE_BACK, columns, prepare=True)
 
 
-_GIVE_BACK = """UPDATE due d SET lease_until = NULL, misses = u.misses,
+# Not worth a flush to the disk: if it is lost the lease ends by itself, and the look comes late.
+_GIVE_BACK = """
+    WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) = 'off' AS is_so)
+    UPDATE due d SET lease_until = NULL, misses = u.misses,
         due_at = CASE WHEN d.urgent THEN LEAST(d.due_at, u.next_at) ELSE u.next_at END,
         trouble = u.trouble,
         trouble_since = CASE WHEN u.trouble = '' THEN NULL ELSE COALESCE(d.trouble_since, u.at) END
     FROM unnest(%s::uuid[], %s::bigint[], %s::timestamptz[], %s::int[], %s::text[], %s::timestamptz[])
         AS u(operation_id, look, next_at, misses, trouble, at)
-    WHERE d.operation_id = u.operation_id AND d.look = u.look"""
+    WHERE d.operation_id = u.operation_id AND d.look = u.look AND (SELECT is_so FROM unflushed)"""
 
 
 def reserve_slot(server: str, *, now: datetime, by: datetime | None = None) -> datetime:
@@ -326,11 +336,9 @@ def reserve_slot(server: str, *, now: datetime, by: datetime | None = None) -> d
 def reserve_slots(server: str, bys: Sequence[datetime | None], *, now: datetime) -> list[datetime]:
     """Take a moment for each of several requests, in one journey; each as `reserve_slot` does."""
     slots: list[datetime] = []
-    with transaction.atomic(durable=True), connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT max_qps, next_slot_at, paused_until FROM server WHERE slug = %s FOR NO KEY UPDATE", [server]
-        )
-        max_qps, next_slot_at, paused_until = cursor.fetchone()
+    with transaction.atomic(durable=True), prepared() as cursor:
+        cursor.execute(_LOCK_SLOTS, [server], prepare=True)
+        max_qps, next_slot_at, paused_until = cursor.fetchone() or ()
         first = slot = _free_from(max(now, paused_until or now), next_slot_at)
         gap, taken = pacing.slot_gap(max_qps), 0
         for by in bys:
@@ -343,6 +351,9 @@ def reserve_slots(server: str, bys: Sequence[datetime | None], *, now: datetime)
     return slots
 
 
+_LOCK_SLOTS = "SELECT max_qps, next_slot_at, paused_until FROM server WHERE slug = %s FOR NO KEY UPDATE"
+
+
 def _free_from(now: datetime, next_slot_at: datetime | None) -> datetime:
     return now if next_slot_at is None or next_slot_at > now + FARTHEST else max(now, next_slot_at)
 
@@ -350,15 +361,17 @@ def _free_from(now: datetime, next_slot_at: datetime | None) -> datetime:
 def _reserve(server: str, first: datetime, gap: timedelta, count: int) -> None:
     """Move the server's next free moment on, and count what was given, second by second (G3)."""
     seconds = Counter((first + number * gap).replace(microsecond=0) for number in range(count))
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         for second, slots in sorted(seconds.items()):
-            cursor.execute(
-                """UPDATE server SET next_slot_at = %s, slots_given = slots_given + %s, second_at = %s,
-                    second_slots = %s + CASE WHEN second_at = %s THEN second_slots ELSE 0 END,
-                    peak_slots = GREATEST(peak_slots, %s + CASE WHEN second_at = %s THEN second_slots ELSE 0 END)
-                WHERE slug = %s""",
-                [first + count * gap, slots, second, slots, second, slots, second, server],
-            )
+            given = {"next": first + count * gap, "second": second, "slots": slots, "server": server}
+            cursor.execute(_RESERVE, given, prepare=True)
+
+
+_RESERVE = """UPDATE server SET next_slot_at = %(next)s, slots_given = slots_given + %(slots)s, second_at = %(second)s,
+        second_slots = %(slots)s + CASE WHEN second_at = %(second)s THEN second_slots ELSE 0 END,
+        peak_slots = GREATEST(peak_slots,
+            %(slots)s + CASE WHEN second_at = %(second)s THEN second_slots ELSE 0 END)
+    WHERE slug = %(server)s"""
 
 
 def pause_server(server: str, *, until: datetime, reason: str) -> None:
@@ -369,6 +382,7 @@ def pause_server(server: str, *, until: datetime, reason: str) -> None:
             WHERE slug = %s AND (paused_until IS NULL OR paused_until < %s)""",
             [until, reason, server, until],
         )
+    announce.paused(server, until)
 
 
 def paused_until(server: str) -> datetime | None:

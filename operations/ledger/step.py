@@ -50,6 +50,8 @@ from operations.notice import Kind
 EXECUTOR = "executor"
 NEVER_BY_ITSELF = 1_000_000_000
 """Statements are prepared where it is asked for, and nowhere else."""
+KEPT = 400
+"""So many prepared statements a connection keeps: all that the ledger has, each with some shapes of its values."""
 MAX_RUNS = 5
 """How often one change is tried again after a serialization failure or a lost connection."""
 
@@ -147,7 +149,7 @@ def prepared() -> Iterator[psycopg.Cursor[tuple[Any, ...]]]:
     connection.ensure_connection()
     plain: psycopg.Connection[tuple[Any, ...]] = connection.connection
     with connection.wrap_database_errors:
-        plain.prepare_threshold = NEVER_BY_ITSELF
+        plain.prepare_threshold, plain.prepared_max = NEVER_BY_ITSELF, KEPT
         with psycopg.Cursor(plain) as cursor:
             cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
             yield cursor
@@ -181,6 +183,8 @@ class Step:
     _evidence: list[int] = field(default_factory=list)
     _events: list[str] = field(default_factory=list)
     _moved: bool = False
+    is_urgent: bool = False
+    """Somebody waits for what becomes due by it: a worker that rests is to be told."""
     _why: str = ""
 
     def move(self, event: Event, /, *, detail: Mapping[str, Any] | None = None, **columns: object) -> None:
@@ -288,6 +292,7 @@ class Step:
 
     def wake(self) -> None:
         """Ask for a drive at once, in place of whatever was due; a running drive is not disturbed."""
+        self.is_urgent = True
         self.write(
             """INSERT INTO due (operation_id, server_id, due_at, urgent, look, misses)
             VALUES (%s, %s, %s, true, %s, 0)
@@ -362,9 +367,9 @@ class Step:
     def flush(self) -> None:
         """Write everything, in order and in one journey. The operation's row comes last and so sees its journal."""
         self._write_row()
-        statements = ";\n".join(sql for sql, _ in self._writes)
-        with connection.cursor() as cursor:
-            cursor.execute(statements, [value for _, params in self._writes for value in params])
+        with prepared() as cursor, cursor.connection.pipeline():
+            for sql, params in self._writes:
+                cursor.execute(sql, params, prepare=True)
 
 
 Change = Callable[[Step], None]
@@ -429,6 +434,8 @@ def _transact(
             its_change(second)
             second.flush()
     row = first.row
+    if first.is_urgent and error is None:
+        announce.urgent()
     log.info("step", extra=first.line(rows[operation].state, seconds=time.perf_counter() - started))
     return Moved(operation=row.id, version=row.version, state=row.state), error
 

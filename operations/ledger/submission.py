@@ -144,6 +144,7 @@ def submit(call: NewCall, *, now: datetime) -> Submitted:
         raise KeepExistingPath  # only now: the decision is committed, and holds for every later request
     if made.created:
         announce.moved(made.operation, made.version)
+        announce.urgent()
     return made
 
 

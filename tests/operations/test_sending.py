@@ -7,7 +7,7 @@ import pytest
 
 from adapters.contract import NotSent
 from operations import ledger, pacing
-from operations.sending import SendGate, Together
+from operations.sending import Pauses, SendGate, Together
 from tests.operations.room import NOON
 from tests.operations.world import VirtualLoop
 
@@ -98,6 +98,51 @@ def test_f10_who_waited_long_asks_whether_a_pause_came_meanwhile(server):
     run(server, server.gate(until=NOON + timedelta(seconds=25))())
 
     assert server.now() >= pause_ends
+
+
+def test_f10_a_pause_that_is_heard_of_holds_back_what_already_has_its_moment(server):
+    pauses, ends = Pauses(), NOON + timedelta(seconds=10)
+    server.loop.call_later(0.05, lambda: pauses.hear("s", ends))
+
+    run(server, server.gate(slot=NOON + GAP, until=NOON + timedelta(seconds=25), pauses=pauses)())
+
+    assert server.now() >= ends
+
+
+def test_f10_a_pause_that_is_heard_of_before_it_is_committed_is_kept(server):
+    pauses, ends = Pauses(), NOON + timedelta(seconds=10)
+    pauses.hear("s", ends)
+
+    run(server, server.gate(until=NOON + timedelta(seconds=25), pauses=pauses)())
+
+    assert server.now() >= ends
+
+
+def test_f10_a_pause_that_is_heard_of_beyond_the_claim_sends_nothing(server):
+    pauses = Pauses()
+    pauses.hear("s", NOON + timedelta(seconds=60))
+
+    with pytest.raises(NotSent):
+        run(server, server.gate(slot=NOON + GAP, until=NOON + timedelta(seconds=25), pauses=pauses)())
+
+
+def test_a_pause_of_another_server_holds_nobody_back(server):
+    pauses = Pauses()
+    pauses.hear("another", NOON + timedelta(seconds=60))
+
+    run(server, server.gate(slot=NOON + GAP, pauses=pauses)())
+
+    assert server.now() == NOON + GAP
+    assert server.asked == []
+
+
+def test_of_two_pauses_the_longer_one_stands():
+    pauses, ends = Pauses(), NOON + timedelta(seconds=10)
+
+    pauses.hear("s", ends)
+    pauses.hear("s", NOON + timedelta(seconds=5))
+
+    assert pauses.end_of("s") == ends
 
 
 def test_p1_a_pause_beyond_the_claim_sends_nothing(server):
