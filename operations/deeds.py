@@ -113,8 +113,7 @@ class Drive:
             return await self._nothing_usable(error)
 
     def _means(self) -> Means:
-        promises = self._adapter.promises
-        return replace(lookups.means(self._work, promises), repeats_answers=promises.answers_repeatable)
+        return lookups.means(self._work, self._adapter.promises)
 
     def _call(self, *, as_task: bool, continuation: Continuation | None = None) -> Call:
         return Call(
@@ -384,7 +383,7 @@ class Drive:
         if seen.questions and not await self._still_asks(seen):
             return await self._apply(seen)  # it asks something else by now (I4)
         again = self._work.row.answer_delivery is Delivery.UNCERTAIN
-        if again and not (seen.questions and await self._d.run(ledger.may_repeat_answer, self._op)):
+        if again and (not seen.questions or not await self._d.run(ledger.may_repeat_answer, self._op)):
             return await self._apply(seen)
         replies = await self._d.run(ledger.answer_in_store, self._op)
         permit = uuid.uuid4()

@@ -45,6 +45,7 @@ def means(work: Work, promises: Promises) -> Means:
         key_window=timedelta(seconds=server.key_window_s),
         shut=lookup is Lookup.SAME_KEY_REPLAY and not work.row.submits_open,
         listed=timedelta(seconds=server.task_ttl_s),
+        repeats_answers=promises.answers_repeatable,
     )
 
 
