@@ -1,4 +1,4 @@
-"""What must have happened in ten thousand runs, and what cannot happen yet."""
+"""What must have happened in ten thousand runs, and what never happens."""
 
 from operations.machine import edges
 from tests.interleave import workers
@@ -8,16 +8,14 @@ JUDGED_FROM = 10_000
 EACH_EDGE = 20
 EACH_FAULT = 50
 
-_BEFORE_A_TASK = "the harness's servers ask only about tasks that exist"
-_NO_BUDGET = "fetching is bounded by its tries; the wait budget rules the states before it"
-NOT_YET = {
-    "INPUT_REQUIRED CONTINUE SUBMITTING": _BEFORE_A_TASK,
-    "INPUT_REQUIRED CANCEL_WON CANCELLED_ACCEPTED": _BEFORE_A_TASK,
-    "INPUT_REQUIRED CANCEL_DUE CANCEL_REQUESTED": _BEFORE_A_TASK,
+_NO_BUDGET = "plan.next_deed: fetching is bounded by its tries; the wait budget rules the states before it"
+_BOUND_AT_ONCE = "looks._at_work: a question that is gone leaves WORKING, and a press on a question binds by itself"
+NEVER = {
+    "INPUT_REQUIRED CANCEL_DUE CANCEL_REQUESTED": _BOUND_AT_ONCE,
     "TERMINAL_OBSERVED BUDGET_ENDED UNKNOWN": _NO_BUDGET,
     "FETCHING_RESULT BUDGET_ENDED UNKNOWN": _NO_BUDGET,
 }
-"""Edges that nothing can take yet, each with the reason."""
+"""Legal steps that the product never takes, each with the place that sees to it."""
 
 
 def edge_names():
@@ -37,9 +35,9 @@ def missing(tally):
     found = [
         f"{name}: {tally.edges[name]} times, {EACH_EDGE} wanted"
         for name in edge_names()
-        if name not in NOT_YET and tally.edges[name] < EACH_EDGE
+        if name not in NEVER and tally.edges[name] < EACH_EDGE
     ]
-    found += [f"{name} happened, and was said to be out of reach" for name in NOT_YET if tally.edges[name]]
+    found += [f"{name} happened, and was said to be out of reach" for name in NEVER if tally.edges[name]]
     found += [
         f"{name}: {tally.faults[name]} times, {EACH_FAULT} wanted"
         for name in fault_names()

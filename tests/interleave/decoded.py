@@ -35,6 +35,7 @@ from adapters.contract import (
 )
 from adapters.jsonrpc import ServerRequest
 from adapters.simulator.messages import KEY_META
+from tests.interleave.plan import LATER
 from tests.interleave.remote import PATIENCE_S, maybe_sent, not_sent
 
 BAD_PARAMS = -32602
@@ -55,7 +56,7 @@ class Decoded:
     release = "r1"
 
     def __init__(self, plan):
-        self._is_later = plan.style == "later"
+        self._is_later = plan.contract == LATER
         self._asks_first = plan.asks_first
         self.promises = Promises(
             protocol_version="2025-11-25",

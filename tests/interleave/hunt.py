@@ -1,7 +1,11 @@
 """Hunts planted faults with random runs, and keeps a schedule that shows each."""
 
+from pathlib import Path
+
 from tests.interleave import mutants, plan, runs, shrink
 from tests.interleave.choices import Choices
+
+CORPUS = Path(__file__).parent / "corpus"
 
 
 class Scripted(Choices):
@@ -22,7 +26,7 @@ class Scripted(Choices):
         return super().choose(kind, options, words)
 
 
-def hunt(place, name, seeds, *, most=400, shrink_s=10.0):
+def hunt(place, name, seeds, *, most=400, shrink_s=6.0):
     """Return the first outcome, made small, in which a planted fault shows, and the runs it took; or None.
 
     At most `most` runs, of seeds whose plan can show the fault at all.
@@ -44,3 +48,13 @@ def hunt(place, name, seeds, *, most=400, shrink_s=10.0):
             small.seed = seed
             return small, tried
     return None, tried
+
+
+def keep(place, name, *, tell, shrink_s=6.0):
+    """Hunt one planted fault and keep its schedule in the corpus. False: it was not found."""
+    small, tried = hunt(place, name, range(1, 10_001), shrink_s=shrink_s)
+    tell(f"{name}: {'not found' if small is None else f'seed {small.seed}'} in {tried} runs")
+    if small is not None:
+        path = CORPUS / f"planted-{name.replace(' ', '-')}.json"
+        shrink.save(small, path, note=mutants.MUTANTS[name].what, mutant=name)
+    return small is not None

@@ -6,6 +6,7 @@ from adapters.simulator.scenario import CancelStyle
 from adapters.simulator.scripts import Finish
 from tests.interleave.lines import KILLED_AFTER, KILLED_BEFORE
 from tests.interleave.place import START
+from tests.interleave.plan import MCP_2026
 
 G4_S = 60.0
 G5_S = 15 * 60.0
@@ -28,7 +29,7 @@ def judge(run):
 _COLUMNS = (
     *("id", "state", "sends", "sends_disproved", "terminal_status", "cancel_generation", "cancel_sends", "disputed"),
     *("outcome", "result", "effects", "effect_record", "clashed", "resubmits", "cancel_s", "unsettled_s"),
-    *("sent_forms", "answer_permits", "proved_absent_s", "permits_since"),
+    *("sent_forms", "answer_permits", "proved_absent_s", "permits_since", "legs", "verdict", "decided_by"),
 )
 _SQL = """
     SELECT o.id::text, o.state, o.sends, o.sends_disproved, o.terminal_status, o.cancel_generation,
@@ -49,7 +50,9 @@ _SQL = """
             WHERE j.operation_id = o.id AND j.event = 'NOTHING_CREATED' AND j.kind = 'STEP'),
         (SELECT count(*) FROM permit p WHERE p.operation_id = o.id AND p.kind = 'SUBMIT' AND p.given_at > (
             SELECT max(j.at) FROM journal j
-            WHERE j.operation_id = o.id AND j.event = 'NOTHING_CREATED' AND j.kind = 'STEP'))
+            WHERE j.operation_id = o.id AND j.event = 'NOTHING_CREATED' AND j.kind = 'STEP')),
+        (SELECT count(*) FROM journal j WHERE j.operation_id = o.id AND j.event = 'CONTINUE' AND j.kind = 'STEP'),
+        r.verdict, r.decided_by
     FROM operation o JOIN tool t ON t.id = o.tool_id LEFT JOIN receipt r ON r.operation_id = o.id
     WHERE o.id = ANY(%s::uuid[])"""
 
@@ -61,19 +64,20 @@ def _rows(run):
 
 def _judge(run, node, row):
     server, key = run.server, f"key-{run.prefix}-{node}"
-    created = len(server.truth.tasks_of(key))
-    tasks = [task for made, task in server.all_tasks if made == key]
-    ours = created - server.doubled.get(key, 0)
-    if ours > 1 + row["resubmits"]:
-        yield "A5", f"{created} tasks at the server for one key, {row['sends']} permits"
-    if created and not row["sends"]:
+    tasks = server.tasks_of(key)
+    ours = len(tasks) - server.doubled[key]
+    # A call that asks while it runs at once runs again from its beginning with what was answered.
+    legs = row["legs"] if run.plan.contract == MCP_2026 and run.plan.tool != "long" else 0
+    if ours > 1 + row["resubmits"] + legs:
+        yield "A5", f"{len(tasks)} tasks at the server for one key, {row['sends']} permits"
+    if tasks and not row["sends"]:
         yield "L4", "a task exists for which no permit was given"
     proved = row["proved_absent_s"]
     existed = proved is not None and any(task.created_at < proved for task in tasks)
-    if existed and not run.faults["clock jumps"] and key not in server.doubled and not run.plan.list_lies:
+    if existed and not legs and not run.faults["clock jumps"] and not server.doubled[key] and not run.plan.list_lies:
         yield "X2", "proved absent, and a task existed"
     since = 0 if proved is None else sum(task.created_at > proved for task in tasks)
-    if since > row["permits_since"] and not run.faults["clock jumps"] and key not in server.doubled:
+    if since > row["permits_since"] and not run.faults["clock jumps"] and not server.doubled[key]:
         yield "X2", "proved absent, and the task came after all"
     if row["outcome"] is None:
         return
@@ -83,15 +87,17 @@ def _judge(run, node, row):
         yield "R6", f"its call node was handed {len(receipts)} receipts"
     yield from _judge_effects(run, node, row)
     yield from _judge_times(run, row)
+    if (row["verdict"] or "").startswith("ESTABLISHED_OUTSIDE") and len(set(row["decided_by"].split(" and "))) < 2:
+        yield "W", f"{row['decided_by']} alone established an outcome outside"
 
 
 def _judge_outcome(run, node, row, tasks):
     outcome = row["outcome"]
-    reused = bool(run.server.reused)
+    reused = bool(run.server.reused or run.people.misled)
     # One copy of a doubled request may be refused and the other carried out: no client can tell.
-    doubled = f"key-{run.prefix}-{node}" in run.server.doubled
+    doubled = run.server.doubled[f"key-{run.prefix}-{node}"]
     if outcome == "SUCCESS":
-        said = json.loads(bytes(row["result"]))["structuredContent"]["node"]
+        said = _said(json.loads(bytes(row["result"])))
         if said != node and not (reused and (row["disputed"] or not row["clashed"])):
             yield "R3", f"accepted the result of {said}"
         if said == node and not any(_ended_well(task) for task in tasks):
@@ -103,10 +109,14 @@ def _judge_outcome(run, node, row, tasks):
         honest = run.plan.cancel is not CancelStyle.LIES and not run.lied and not reused
         if row["terminal_status"] == "cancelled" and honest and not any(t.status == "cancelled" for t in tasks):
             yield "R4", "cancelled, and the server cancelled nothing"
-        if row["terminal_status"] is None and tasks and not doubled:
+        if row["terminal_status"] is None and tasks and not doubled and not run.plan.list_lies:
             yield "C9", "closed as never sent, and a task exists"
     if outcome == "REFUSED" and tasks and not doubled:
         yield "R4", "refused, and a task exists"
+
+
+def _said(result):
+    return result["value" if "value" in result else "structuredContent"]["node"]
 
 
 def _ended_well(task):
@@ -131,13 +141,12 @@ def _judge_times(run, row):
 
 
 def _judge_messages(run, rows):
-    truth = run.server.truth
     doubled = run.faults["request doubled (tasks/cancel)"]
     permitted = sum(row["cancel_sends"] for row in rows)
-    sent = sum(1 for seen in truth.arrivals if seen.method == "tasks/cancel")
+    sent = run.server.cancels_arrived()
     if sent > permitted + doubled:
         run.violations.append(("L4", f"{sent} cancels arrived, {permitted} were permitted"))
-    submits = sum(1 for seen in truth.arrivals if seen.method == "tools/call")
+    submits = run.server.submits_arrived()
     permitted = sum(row["sends"] for row in rows) + run.faults["request doubled (tools/call)"]
     if submits > permitted and not run.plan.honours_keys:
         run.violations.append(("L4", f"{submits} submits arrived, {permitted} were permitted"))

@@ -7,15 +7,17 @@ Each is a patch over the real code for the time of some runs; nothing of it is i
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import wraps
 from unittest import mock
 
 from adapters.contract import Ended, Lookup, ProtocolStatus, ToolResult
 from adapters.simulator.scenario import CancelStyle
-from operations import deeds, ledger, machine, plan
+from operations import deeds, ledger, lookups, machine, plan
 from operations.ledger import acceptance, cancel, claims, looks, rounds, step, submission
 from operations.machine import FINAL, State
 from operations.plan import Deed
-from tests.interleave.lines import ACTS
+from tests.interleave.lines import ACTS, KILLED_BEFORE, LOST_AFTER
+from tests.interleave.plan import LATER
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ _real_journal = step.Step._journal
 _real_call = deeds.Drive._call
 _real_permit_answer = ledger.permit_answer
 _real_close = rounds.close
+_real_means = lookups.means
 
 
 def _give_always(a_step, permit, kind, *, allowed):
@@ -108,9 +111,19 @@ def _journal_miscounts(self, *what):
     self.row = row
 
 
-def _answer_after_press(operation, *, permit, ticket, now):
+@wraps(_real_permit_answer)
+def _answer_after_press(operation, **how):
     with mock.patch.object(rounds, "give", _give_always):
-        return _real_permit_answer(operation, permit=permit, ticket=None, now=now)
+        return _real_permit_answer(operation, **how | {"ticket": None})
+
+
+def _turn_up_at_work(a_step):
+    if a_step.row.state is State.NOT_FOUND_SAFE:
+        a_step.move(machine.Event.TASK_NAMED)
+
+
+def _listed_for_ever(work, promises):
+    return replace(_real_means(work, promises), listed=None)
 
 
 def _completed_is_enough(a_step, seen, *, next_at):
@@ -223,13 +236,27 @@ MUTANTS = {
         "I4",
         "no replay is known",
         ((rounds, "is_replay", lambda *_a: False),),
-        wants=lambda plan: _asks(plan) and plan.style == "later" and plan.hot == "answer",
+        wants=lambda plan: _asks(plan) and plan.contract == LATER and plan.poll_ms < 6000,
+        script=(("answer", "request lost"),),
+    ),
+    "what turns up is at work in spite of a cancel": Mutant(
+        "C9",
+        "a task that was thought absent forgets the intent",
+        ((looks, "_turn_up", _turn_up_at_work),),
+        wants=lambda plan: plan.list_lies or plan.desk_errs,
+    ),
+    "a forgotten task is proof of absence": Mutant(
+        "X2",
+        "no lookup ever gets too late",
+        ((lookups, "means", _listed_for_ever), (lookups, "proves_absence", lambda *_a, **_n: True)),
+        wants=lambda plan: _submits(plan) and plan.lookup is Lookup.LIST_BY_KEY and not plan.list_lies,
+        script=(("tools/call", "answer lost"), *(("tasks/list", "request lost"),) * 12),
     ),
     "a cancel intent is forgotten": Mutant(
         "C9",
         "nothing follows an intent",
         ((looks, "bind_intent", _nothing),),
-        wants=lambda plan: _cancels(plan) and _submits(plan),
+        wants=lambda plan: _cancels(plan) and plan.first.get("tools/call") == ("answer slow",),
     ),
     "a cancel is forgotten at the desk": Mutant(
         "C9",
@@ -244,16 +271,22 @@ MUTANTS = {
         "C4",
         "the audit opens nothing",
         ((looks, "open_effect", _nothing),),
-        wants=lambda plan: _cancels(plan) and plan.cancel is CancelStyle.LIES and plan.policy != "harmless",
+        wants=lambda plan: (
+            _cancels(plan) and plan.cancel is CancelStyle.LIES and not plan.is_cooperative and plan.policy != "harmless"
+        ),
+        script=(("tasks/cancel is answered", "finishes first"),),
     ),
     "any acknowledgement ends a cancel": Mutant(
         "C5",
         "a cooperative cancel counts as won",
         ((deeds.Drive, "_is_terminal", lambda *_a: True),),
-        wants=lambda plan: _cancels(plan) and plan.style == "later" and plan.cancel is CancelStyle.IGNORES,
+        wants=lambda plan: _cancels(plan) and plan.is_cooperative and plan.cancel is CancelStyle.IGNORES,
     ),
     "a cancel after the end": Mutant(
-        "C10", "a press is taken too late", ((cancel, "FINISHED", FINAL),), wants=_cancels
+        "C10",
+        "a press is taken too late",
+        ((cancel, "FINISHED", FINAL),),
+        script=(("fetch_started", ACTS),),
     ),
     "absent after a cancel is cancelled": Mutant(
         "C12",
@@ -264,27 +297,20 @@ MUTANTS = {
     "a clash is not seen": Mutant(
         "P8", "no other owner is found", ((looks, "bound_elsewhere", _nothing),), wants=lambda plan: plan.reuses_ids
     ),
-    "the budget never ends": Mutant(
-        "P5",
-        "nobody takes over",
-        ((plan, "_WAITING", frozenset()),),
-        wants=lambda plan: plan.asks and not plan.approvers,
+    "a lease for ten days": Mutant(
+        "A6",
+        "the dead keep their claims",
+        ((claims, "LEASE", claims.LEASE * 28_800),),
+        script=(("permit_submit", KILLED_BEFORE),),
     ),
-    "a lease for ten days": Mutant("A6", "the dead keep their claims", ((claims, "LEASE", claims.LEASE * 28_800),)),
-    "a lost commit is not read back": Mutant("R9", "it is done twice", ((step, "_read_back", _nothing),)),
+    "a lost commit is not read back": Mutant(
+        "R9",
+        "it is done twice",
+        ((step, "_read_back", _nothing),),
+        script=(("fetch_started", LOST_AFTER),),
+    ),
 }
 """Every planted fault, by name."""
-
-HARD = frozenset(
-    {
-        "an answer after a cancel",
-        "a cancel intent is forgotten",
-        "a lease for ten days",
-        "an answered round reopens",
-        "a lost commit is not read back",
-    }
-)
-"""Those that no hunt has met yet: each needs a plan or a rule of the judge that shows it."""
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import asyncio
 import json
 import uuid
 
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, InterfaceError, connection
 
 from operations import ledger, outbox
 from operations.machine import State, StepError
@@ -17,6 +17,26 @@ from tests.operations.room import fence_off
 THINKING = {"quick": 1.0, "slow": 7.0, "late": 70.0, "declines": 2.0}
 BEFORE_A_PERSON = frozenset({State.SUBMISSION_UNKNOWN, State.UNKNOWN, State.NOT_FOUND_SAFE})
 TRIES = 6
+_WISHES = (Verdict.GAVE_UP, Verdict.FOUND, Verdict.EVIDENCED, Verdict.ESTABLISHED_OUTSIDE)
+_WISHES_OF_ABSENT = (Verdict.RESUBMIT, Verdict.NEVER_CREATED, Verdict.FOUND)
+
+
+def _note(now):
+    return ledger.Note(by="person:axel", reason="chosen", now=now)
+
+
+def _roll_back(*, now):
+    """Roll the version back, whatever epoch it has reached; return the new one (O3)."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT epoch FROM protocol_version WHERE version = %s", [PROTOCOL])
+        (seen,) = cursor.fetchone()
+    return ledger.roll_back(PROTOCOL, seen_epoch=seen, known=("r1",), in_flight=0, note=_note(now)).epoch
+
+
+def _let_in(*, now):
+    """Let new calls in again, under the epoch that the rollback has left."""
+    ledger.set_share(PROTOCOL, "r1", share=100, note=_note(now))
+    ledger.set_submits("protocol", PROTOCOL, is_open=True, reason="", note=_note(now))
 
 
 class People:
@@ -28,7 +48,8 @@ class People:
         """Form id -> what the ledger took of that the ledger took."""
         self.presses = {}
         """Operation -> seconds of its first press that the ledger took."""
-        self.resubmitted = set()
+        self.misled = set()
+        """Nodes whose operation the desk has bound to another call's task."""
         self.receipts = {}
         """Operation -> receipt ids that its call node was handed."""
 
@@ -168,12 +189,16 @@ class People:
             return
         seen = run.place.observer.ask("SELECT cancel_generation FROM operation WHERE id = %s", [operation])[0][0]
         await asyncio.sleep(run.choices.choose("people", (0.0, 0.5, 2.0, 8.0)))
+        await self._press(operation, seen_generation=seen)
+
+    async def _press(self, operation, *, seen_generation):
+        run = self._run
         pressed = await self.patiently(
             "olga",
             ledger.request_cancel,
             operation,
-            seen_generation=seen,
-            can_cancel=run.plan.cancel.value != "refuses",
+            seen_generation=seen_generation,
+            can_cancel=run.plan.can_cancel,
             by="person:olga",
             reason="chosen",
             now=run.now(),
@@ -203,8 +228,6 @@ class People:
     async def _rule(self, operation, node, state, seen_version, can_resubmit):
         run = self._run
         verdict, content = self._verdict(node, state, can_resubmit=can_resubmit)
-        if verdict is Verdict.RESUBMIT:
-            self.resubmitted.add(operation)
         judged = await self.patiently(
             "olga",
             ledger.judge,
@@ -216,24 +239,48 @@ class People:
             content=content,
             now=run.now(),
         )
+        is_bound = judged is not None and verdict is Verdict.FOUND
+        if is_bound and run.choices.pick(2, "people", "olga cancels what she found"):
+            await self._press(operation, seen_generation=None)
         if judged is None or judged.proposal is None:
             await asyncio.sleep(1.0)
             return
         await asyncio.sleep(run.choices.choose("people", (2.0, 0.0, 40.0)))
-        await self.patiently("otto", ledger.confirm, judged.proposal, by="person:otto", now=run.now())
+        await self._second(judged.proposal)
+
+    async def _second(self, proposal):
+        """A second person confirms a verdict or refuses it; the first one alone must get nowhere (W)."""
+        run, ways = self._run, ("confirms", "tries alone first", "refuses")
+        what = run.choices.choose("people", ways, "the second person") if run.faults_on else ways[0]
+        if what == "refuses":
+            await self.patiently("otto", ledger.withdraw, proposal, by="person:otto", now=run.now())
+            return
+        if what == "tries alone first":
+            await self.patiently("olga", ledger.confirm, proposal, by="person:olga", now=run.now())
+        await self.patiently("otto", ledger.confirm, proposal, by="person:otto", now=run.now())
 
     def _verdict(self, node, state, *, can_resubmit):
         run = self._run
-        if state == State.NOT_FOUND_SAFE:
-            gives_up = run.choices.pick(2, "people", "the desk closes what was never created")
-            return (Verdict.RESUBMIT if can_resubmit and not gives_up else Verdict.NEVER_CREATED), None
-        made = run.server.truth.tasks_of(f"key-{run.prefix}-{node}")
-        wish = (
-            run.choices.choose("people", (Verdict.GAVE_UP, Verdict.FOUND, Verdict.EVIDENCED)) if run.faults_on else None
-        )
-        if wish is Verdict.FOUND and made and made[0].task_id:
-            return Verdict.FOUND, {"task_id": made[0].task_id}
-        return (wish if wish is Verdict.EVIDENCED else Verdict.GAVE_UP), None
+        wishes = _WISHES_OF_ABSENT if state == State.NOT_FOUND_SAFE else _WISHES
+        wish = run.choices.choose("people", wishes, "the desk wants") if run.faults_on else wishes[0]
+        if wish is Verdict.FOUND or (run.plan.desk_errs and run.faults_on):
+            if found := self._task_for(node):
+                return Verdict.FOUND, {"task_id": found}
+            wish = wishes[0]
+        if wish is Verdict.RESUBMIT and not can_resubmit:
+            wish = Verdict.NEVER_CREATED
+        return wish, {"outcome": "SUCCEEDED"} if wish is Verdict.ESTABLISHED_OUTSIDE else None
+
+    def _task_for(self, node):
+        """The id of the task that the desk takes for this call's; None where it finds none."""
+        run = self._run
+        wanted = node
+        if run.plan.desk_errs and node not in self.misled:
+            (wanted,) = (other for other in run.nodes if other != node)
+        made = [task.task_id for task in run.server.tasks_of(f"key-{run.prefix}-{wanted}") if task.task_id]
+        if made and wanted != node:
+            self.misled.add(node)
+        return made[0] if made else None
 
     def _standing(self, operation):
         return self._run.place.observer.ask(
@@ -247,7 +294,9 @@ class People:
         run = self._run
         await asyncio.sleep(at)
         run.count("rollback")
-        run.epoch = await self.patiently("admin", fence_off, PROTOCOL) or run.epoch
+        run.epoch = await self.patiently("admin", _roll_back, now=run.now()) or run.epoch
+        await asyncio.sleep(run.plan.stays_shut_s)
+        await self.patiently("admin", _let_in, now=run.now())
 
     async def close_submits(self, at):
         run = self._run
@@ -282,7 +331,7 @@ class People:
                 ledger.request_cancel,
                 operation,
                 seen_generation=None,
-                can_cancel=run.plan.cancel.value != "refuses",
+                can_cancel=run.plan.can_cancel,
                 by="person:olga",
                 reason="in between",
                 now=run.now(),

@@ -6,13 +6,21 @@ import uuid
 from datetime import UTC, datetime
 
 from adapters.contract import Capabilities, Lookup, Negotiation, TaskSupport, ToolDescriptor
+from adapters.simulator.aip151 import STRUCT
 from operations import announce, ledger
 from operations.queries.invariants import breaches
 from tests.interleave.lines import Line
 
 START = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
+NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 PROTOCOL = "interleaved"
 SCHEMA = {"type": "object", "properties": {"node": {"type": "string"}}, "required": ["node"]}
+AIP_SCHEMA = {
+    "type": "object",
+    "properties": {"@type": {"const": STRUCT}, "value": SCHEMA},
+    "required": ["@type", "value"],
+}
+LOOKUP_TOOL = "look-up"
 
 
 class Place:
@@ -31,6 +39,8 @@ class Place:
         self.epoch = 1
         """The execution epoch that the run begins under."""
         self._unchecked = []
+        self._slug = ""
+        """The server of the newest run."""
         self.observer.do(self._register)
 
     def close(self):
@@ -77,16 +87,17 @@ class Place:
         capabilities = Capabilities(
             server_name="", server_version="", creates_tasks=True, cancels_tasks=True, lists_tasks=True
         )
-        tools = tuple(_descriptor(name, policy) for name in TOOLS for policy in POLICIES)
-        for lookup in Lookup:
-            slug = server_of(lookup)
+        for is_aip, lookup in SERVERS:
+            tools = tuple(_descriptor(name, policy, is_aip=is_aip) for name in TOOLS for policy in POLICIES)
+            slug = server_of(lookup, is_aip=is_aip)
             server = ledger.NewServer(
                 slug=slug,
                 title=slug,
-                url="http://far.test/mcp",
+                url=f"http://far.test{AIP_PATH if is_aip else MCP_PATH}",
                 protocol=PROTOCOL,
                 max_qps=50,
                 lookup=lookup.value,
+                lookup_tool=LOOKUP_TOOL if lookup is Lookup.LOOKUP_TOOL else "",
                 quarantine_s=60,
                 key_window_s=300,
                 task_ttl_s=LIFE_S[lookup],
@@ -98,7 +109,12 @@ class Place:
                     limit = 20 if name == "plain" else None
                     wanted = ledger.ToolPolicy(sync_limit_s=limit, **decided)
                     ledger.set_policy(slug, tool_name(name, policy), wanted)
-        self._columns = {table: self._keep_fresh(table) for table in ("protocol_version", "server")}
+        # An earlier place may have left everything shut.
+        self.observer._ask("UPDATE server SET paused_until = NULL", [])
+        self.observer._ask("UPDATE protocol_version SET submits_open = true, closed_reason = ''", [])
+        self.observer._ask("UPDATE adapter_release SET mode = 'FULL', share = 100", [])
+        self._columns = {table: self._keep_fresh(table) for table in ("protocol_version", "adapter_release", "server")}
+        self.observer._ask("UPDATE server SET paused_until = %s", [NEVER])
 
     def _keep_fresh(self, table):
         """Keep a copy of a table as it is now; return its columns."""
@@ -111,11 +127,17 @@ class Place:
         return named[0][0]
 
     def _reset(self, plan):
-        declared = {"creates_tasks": plan.declares_tasks, "cancels_tasks": plan.cancel.value != "refuses"}
-        ask = self.observer._ask
-        slug = server_of(plan.lookup)
+        declared = {"creates_tasks": plan.declares_tasks, "cancels_tasks": plan.can_cancel}
+        ask, slug = self.observer._ask, plan.server
+        # Nobody sweeps the servers that this run has nothing to do with.
+        ask("UPDATE server SET paused_until = %s WHERE slug = %s", [NEVER, self._slug])
+        self._slug = slug
         # Whatever a run has learned of a server or changed about it, the next one must not know.
-        for table, key, value in (("protocol_version", "version", PROTOCOL), ("server", "slug", slug)):
+        for table, key, value in (
+            ("protocol_version", "version", PROTOCOL),
+            ("adapter_release", "protocol", PROTOCOL),
+            ("server", "slug", slug),
+        ):
             columns = self._columns[table]
             fresh = f"(SELECT {columns} FROM fresh_{table} f WHERE f.{key} = t.{key})"
             ask(f"UPDATE {table} t SET ({columns}) = {fresh} WHERE {key} = %s", [value])
@@ -138,15 +160,23 @@ POLICIES = {
 """What was decided about a tool. Each has tools of its own: what is registered never changes under a run."""
 
 
-def server_of(lookup):
-    return f"far-{lookup.value.replace('_', '-')}"
+SERVERS = (
+    *((False, lookup) for lookup in Lookup if lookup is not Lookup.CLIENT_ID),
+    *((True, lookup) for lookup in (Lookup.NONE, Lookup.LIST_BY_KEY, Lookup.SAME_KEY_REPLAY)),
+)
+"""Of each: whether it speaks AIP-151, and how it is asked for a lost submit."""
+MCP_PATH, AIP_PATH = "/mcp", "/jobs"
+
+
+def server_of(lookup, *, is_aip=False):
+    return f"{'jobs' if is_aip else 'far'}-{lookup.value.replace('_', '-')}"
 
 
 def tool_name(name, policy):
     return f"{name}-{policy}"
 
 
-def _descriptor(name, policy):
+def _descriptor(name, policy, *, is_aip):
     whole = tool_name(name, policy)
     return ToolDescriptor(
         name=whole,
@@ -154,7 +184,7 @@ def _descriptor(name, policy):
         description="",
         task_support=TOOLS[name],
         input_schema={"type": "object"},
-        output_schema=SCHEMA,
+        output_schema=AIP_SCHEMA if is_aip else SCHEMA,
         raw=whole.encode(),
-        digest=uuid.uuid5(uuid.NAMESPACE_OID, whole).hex * 2,
+        digest=uuid.uuid5(uuid.NAMESPACE_OID, f"{whole} {is_aip}").hex * 2,
     )

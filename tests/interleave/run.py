@@ -9,18 +9,23 @@ from typing import Any
 
 from django.db import InterfaceError, OperationalError
 
+from adapters.aip_151 import Aip151
 from adapters.contract import Endpoint, Lookup
 from adapters.http import Connections
 from adapters.mcp_2025_11_25 import Mcp20251125
+from adapters.mcp_2026_07_28 import Mcp20260728
+from adapters.simulator import aip151_scenario as aip
+from adapters.simulator.aip151_face import OperationsApp
 from adapters.simulator.face import ToolServersApp
-from adapters.simulator.scenario import Scenario
+from adapters.simulator.scenario import CancelStyle, Scenario
 from operations.machine import FINAL, State
 from tests.interleave import plan as plans
 from tests.interleave.decoded import Decoded, DirectWire
 from tests.interleave.loop import Deadlock, Loop
 from tests.interleave.people import People
-from tests.interleave.place import START
-from tests.interleave.remote import ChosenServer, Network, NetworkTransport, tool_of
+from tests.interleave.place import AIP_PATH, LIFE_S, LOOKUP_TOOL, MCP_PATH, START
+from tests.interleave.remote import Network, NetworkTransport, tool_of
+from tests.interleave.servers import ChosenModern, ChosenOperations, ChosenServer
 from tests.interleave.workers import FATES, ON_BEHALF, Beat, Worker
 
 TROUBLE_S = 120.0
@@ -62,14 +67,20 @@ class Run:
         """The writes of everybody when the board was last read."""
         self.people = People(self)
         self.network = Network(self)
-        self.server = ChosenServer(self._scenario(), run=self, prefix=self.prefix)
+        self.server = self._make_server()
         self._connections = None
         self.workers = self._make_workers()
+
+    def _make_server(self):
+        if self.plan.contract == plans.AIP_151:
+            return ChosenOperations(self._operations(), run=self)
+        far = ChosenModern if self.plan.contract == plans.MCP_2026 else ChosenServer
+        return far(self._scenario(), run=self)
 
     def _scenario(self):
         plan = self.plan
         support = {"long": "optional"}.get(plan.tool, "forbidden")
-        sessions = plan.depth == plans.WIRE or plan.lookup is Lookup.SESSION_LIST
+        sessions = plan.contract == plans.MCP_2025 or plan.lookup is Lookup.SESSION_LIST
         return Scenario(
             tools=(tool_of(self, name=plan.tool_name, support=support),),
             poll_ms=plan.poll_ms,
@@ -79,18 +90,31 @@ class Run:
             cancel=plan.cancel,
             works_on_after_cancel=plan.works_on,
             questions=plan.questions,
+            asks_before_task=plan.asks_first,
+            lookup_tool=LOOKUP_TOOL if plan.lookup is Lookup.LOOKUP_TOOL else "",
+        )
+
+    def _operations(self):
+        plan = self.plan
+        styles = {CancelStyle.REFUSES: aip.CancelStyle.REFUSES, CancelStyle.IGNORES: aip.CancelStyle.IGNORES}
+        return aip.Scenario(
+            tools=(tool_of(self, name=plan.tool_name, support="optional"),),
+            honours_request_id=plan.honours_keys,
+            lists=plan.lookup is Lookup.LIST_BY_KEY,
+            cancel=styles.get(plan.cancel, aip.CancelStyle.COOPERATIVE),
+            works_on_after_cancel=plan.works_on,
+            keeps_s=LIFE_S[plan.lookup] if plan.ttl_ms is None else plan.ttl_ms / 1000,
         )
 
     def _make_workers(self):
+        adapter = self._adapter()
         if self.plan.depth == plans.WIRE:
-            app = ToolServersApp({"/mcp": self.server}, tick_s=1.0)
+            app = self._app()
             self._connections = Connections(transport_for=lambda _endpoint: NetworkTransport(self, app))
-            adapter: Any = Mcp20251125()
 
             def wire_for(worker, work, gate):
                 return self._connections.wire(Endpoint(url=work.server.url), gate=gate, clock=worker.now)
         else:
-            adapter = Decoded(self.plan)
 
             def wire_for(worker, work, gate):
                 return DirectWire(self, worker.name, work)
@@ -99,6 +123,15 @@ class Run:
             Worker(self, number, line, adapter_for=lambda _version, _release: adapter, wire_for=wire_for)
             for number, line in enumerate(self.place.workers, start=1)
         )
+
+    def _adapter(self) -> Any:
+        real = {plans.MCP_2025: Mcp20251125, plans.MCP_2026: Mcp20260728, plans.AIP_151: Aip151}
+        return Decoded(self.plan) if self.plan.depth == plans.DECODED else real[self.plan.contract]()
+
+    def _app(self) -> Any:
+        if self.plan.contract == plans.AIP_151:
+            return OperationsApp({AIP_PATH: self.server})
+        return ToolServersApp({MCP_PATH: self.server}, tick_s=1.0)
 
     def faults_that_stop_time(self):
         """Whether something struck that no gate on time allows for: a sleeper, a death, a wrong clock."""

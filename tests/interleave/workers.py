@@ -76,7 +76,7 @@ class Worker:
         run = self.run
         words = f"{self.name} {function.__name__}{run.about(args)}"
         life = self._life
-        fate, plan = self._draw(words, args)
+        fate, plan = self._draw(words, function.__name__, args)
         await run.loop.point(words)
         if fate in NAPS:
             await asyncio.sleep(NAPS[fate])
@@ -111,11 +111,13 @@ class Worker:
         if isinstance(given, Moved):
             self.run.saw(given.operation, given.state)
 
-    def _draw(self, words, args):
+    def _draw(self, words, name, args):
         run = self.run
         if not run.faults_on:
             return "", None
-        fate = run.choices.choose("step", FATES, f"{run.at()} {words}")
+        fate = run.plan.next_of(name)
+        if fate is None:
+            fate = run.choices.choose("step", FATES, f"{run.at()} {words}")
         if not fate:
             return "", None
         if fate in {LOST_BEFORE, LOST_AFTER, KILLED_BEFORE, KILLED_AFTER, ACTS}:

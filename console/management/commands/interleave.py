@@ -22,6 +22,7 @@ class Command(BaseCommand):
         parser.add_argument("--processes", type=int, default=2, help="processes (2), each with its own database")
         parser.add_argument("--record", action="store_true", help="show the run on the gates' page of this product")
         parser.add_argument("--replay", type=Path, help="repeat one kept schedule, and tell all of it")
+        parser.add_argument("--hunt", action="store_true", help="find every planted fault anew, and keep its schedule")
 
     def handle(self, **options: Any) -> None:
         try:
@@ -29,6 +30,8 @@ class Command(BaseCommand):
         except ImportError as error:
             raise CommandError(f"The interleavings need a checkout with its tests: {error}.") from error
         logging.disable(logging.WARNING)
+        if options["hunt"]:
+            sys.exit(command.hunt_all(tell=self._tell))
         if options["replay"] is not None:
             sys.exit(command.replay(options["replay"], tell=self._tell))
         sys.exit(
