@@ -47,7 +47,6 @@ def rooms():
         "/people/",
         "/people/new/",
         "/people/of/adam/",
-        "/password/",
         "/tokens/",
         "/tokens/new/",
     ]
