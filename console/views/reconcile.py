@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
 from django.views.decorators.http import require_GET, require_POST
 
-from console import advice, manual
+from console import advice, manual, words
 from console.access import Deed, PersonRequest, allow
 from console.reasons import ReasonField
 from operations import ledger
@@ -98,6 +98,18 @@ class VerdictForm(forms.Form):
     outcome = forms.CharField(max_length=200, required=False)
     typed = forms.CharField(max_length=100, required=False)
     seen_version = forms.IntegerField(min_value=1)
+    document = forms.FileField(required=False, max_length=200)
+
+    def clean_document(self) -> ledger.Document | None:
+        """Take what was attached, if it is small enough to stand in the evidence."""
+        given = self.cleaned_data["document"]
+        if given is None:
+            return None
+        if given.size > ledger.LARGEST_DOCUMENT:
+            raise forms.ValidationError(
+                _("At most %(size)s. Attach the part that matters.") % {"size": words.size(ledger.LARGEST_DOCUMENT)}
+            )
+        return ledger.Document(name=given.name, raw=given.read(), media_type=given.content_type or "")
 
     def clean(self) -> dict[str, object]:
         """Ask for what the chosen verdict needs; case and spaces of typed words do not matter."""
@@ -152,7 +164,7 @@ def item(request: PersonRequest, number: uuid.UUID) -> HttpResponse:
 def judge(request: PersonRequest, number: uuid.UUID) -> HttpResponse:
     """Take a verdict: carried out at once, or proposed where a second person has to confirm it (W)."""
     op = _item(number)
-    form = VerdictForm(request.POST)
+    form = VerdictForm(request.POST, request.FILES)
     if not form.is_valid():
         return _page(request, op, form=form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
     try:
@@ -163,6 +175,7 @@ def judge(request: PersonRequest, number: uuid.UUID) -> HttpResponse:
             by=request.actor.by,
             reason=form.cleaned_data["reason"],
             content=form.content(),
+            document=form.cleaned_data["document"],
             now=timezone.now(),
         )
     except StepError as refusal:

@@ -78,6 +78,8 @@ from operations.ledger.deliveries import (
     spread_notices,
 )
 from operations.ledger.desk import (
+    LARGEST_DOCUMENT,
+    Document,
     EffectDecided,
     Judged,
     NeedsSecondPerson,
@@ -221,6 +223,7 @@ from operations.models import BatchKind, EffectStatus
 
 __all__ = [
     "EXECUTOR",
+    "LARGEST_DOCUMENT",
     "MOST_OF_A_BATCH",
     "MOST_REPEATS",
     "AlreadyFinished",
@@ -228,6 +231,7 @@ __all__ = [
     "BatchKind",
     "CannotExtend",
     "DivergenceOpen",
+    "Document",
     "EffectDecided",
     "EffectStatus",
     "EpochMoved",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -36,6 +36,19 @@ class NoSuchProposal(LedgerError):
     """There is no open proposal with this id."""
 
 
+LARGEST_DOCUMENT = 1_000_000
+"""Bytes of what can be attached to a verdict."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """What somebody attaches to a verdict: it is kept as evidence, with the digest of its bytes."""
+
+    name: str
+    raw: bytes = field(repr=False)
+    media_type: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ruling:
     """A verdict with everything that was said for it."""
@@ -45,6 +58,7 @@ class _Ruling:
     by: str
     reason: str
     content: Mapping[str, str]
+    document: Document | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,19 +113,28 @@ def judge(
     by: str,
     reason: str,
     content: Mapping[str, str] | None = None,
+    document: Document | None = None,
     now: datetime,
     also: Callable[[Step, str | None], None] | None = None,
 ) -> Judged:
     """Carry a verdict out, or keep it as a proposal where a second person has to confirm it.
 
     `content` holds what the verdict needs: `task_id` for FOUND, `outcome` for
-    ESTABLISHED_OUTSIDE. `also` writes its part in the same transaction, and is told the
-    proposal's id, None without one. Raises NotAllowedByEvidence, and StaleStep when the operation has moved
-    since the page was shown.
+    ESTABLISHED_OUTSIDE. `document` is kept as evidence, that of a proposal at once. `also` writes its
+    part in the same transaction, and is told the proposal's id, None without one. Raises
+    NotAllowedByEvidence, and StaleStep when the operation has moved in a way that a person would have to
+    know of since the page was shown.
     """
     case = _case(operation)
     found = option(verdict, case)
-    ruling = _Ruling(verdict=verdict, seen_version=seen_version, by=by, reason=reason, content=dict(content or {}))
+    ruling = _Ruling(
+        verdict=verdict,
+        seen_version=seen_version,
+        by=by,
+        reason=reason,
+        content=dict(content or {}),
+        document=document,
+    )
     if not found.second_person or found.against:
         told = None if also is None else partial(_told, also, None)
         moved = _carry_out(operation, case, ruling, now=now, also=told)
@@ -122,6 +145,7 @@ def judge(
         _unmoved(step, seen_version)
         step.note("VERDICT_PROPOSED", detail={"verdict": verdict.value, "proposal": str(proposal)})
         step.because(reason)
+        content = _with_document(step, ruling)
         step.write(
             """UPDATE verdict_proposal SET confirmed = false, decided_by = %s, decided_at = %s
             WHERE operation_id = %s AND confirmed IS NULL""",
@@ -130,13 +154,23 @@ def judge(
         step.write(
             """INSERT INTO verdict_proposal (id, operation_id, verdict, seen_version, by, at, reason,
                 content, decided_by) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, '')""",
-            [proposal, operation, verdict, step.row.version, by, now, reason, json.dumps(ruling.content)],
+            [proposal, operation, verdict, step.row.version, by, now, reason, json.dumps(content)],
         )
         if also is not None:
             also(step, str(proposal))
 
     moved = perform(operation, change, now=now, actor=by)
     return Judged(operation=operation, proposal=str(proposal), moved=moved)
+
+
+def _with_document(step: Step, ruling: _Ruling) -> dict[str, str]:
+    """Keep the document as evidence; return what was said, with the number under which it stands there."""
+    content, document = dict(ruling.content), ruling.document
+    if document is not None:
+        name = strictjson.printable(document.name)[:200]
+        step.keep_raw(kind="document", label=name, raw=document.raw, media_type=document.media_type)
+        content["document"] = f"{step.row.evidence_count}. {name}"
+    return content
 
 
 def _told(also: Callable[[Step, str | None], None], proposal: str | None, step: Step) -> None:
@@ -249,7 +283,8 @@ def _carry_out(
         elif found.second_person:
             # The row has moved between the reading of the case and this lock.
             raise NeedsSecondPerson("this verdict has come to need a second person")
-        said = {"verdict": ruling.verdict.value, "by": ruling.by, "reason": ruling.reason, **ruling.content}
+        content = _with_document(step, ruling)
+        said = {"verdict": ruling.verdict.value, "by": ruling.by, "reason": ruling.reason, **content}
         step.keep_raw(
             kind="verdict",
             label=ruling.verdict.value,

@@ -19,7 +19,7 @@ class Evidence(models.Model):
     seq = models.PositiveIntegerField()
     at = models.DateTimeField()
     kind = models.TextField()
-    """`wire`, `result`, `verdict`: what the bytes are."""
+    """`wire`, `result`, `verdict`, `document`: what the bytes are."""
     label = models.TextField()
     summary = models.TextField(blank=True, db_default="")
     epoch = models.PositiveIntegerField()

@@ -1,15 +1,25 @@
 """What the desk says of the next step: what is asked for, what it waits for, and where the proof lies."""
 
+import hashlib
+
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 from django.utils import timezone
 
+from console import manual
 from operations import ledger
-from operations.models import EffectRecord, Server
+from operations.models import EffectRecord, Evidence, EvidencePayload, Server
+from operations.verdicts import Verdict
 from tests.console import factories as make
 
 pytestmark = pytest.mark.django_db
 SHUT = "It waits because submits are shut"
+GIVEN = {
+    "verdict": "ESTABLISHED_OUTSIDE",
+    "reason": "Their operator sent us the log",
+    "outcome": "done at 12:03",
+}
 
 
 def shut(kind="server", name="shop", *, is_open=False):
@@ -92,3 +102,56 @@ class TestLinkOfAnEffect:
     def test_what_is_no_web_address_is_refused_and_nothing_is_settled(self, olga, effect, link):
         assert self.settle(olga, effect, link).status_code == 422
         assert EffectRecord.objects.get(operation=effect).status == "OPEN"
+
+
+class TestDocumentOfAVerdict:
+    """What was established outside is shown by what somebody attaches; the second person reads it before deciding."""
+
+    def judge(self, olga, operation, name, raw):
+        version = ledger.read([operation])[operation].version
+        upload = SimpleUploadedFile(name, raw, content_type="text/html")
+        typed = {"typed": str(manual.TO_TYPE.get(Verdict.ESTABLISHED_OUTSIDE, ""))}
+        given = GIVEN | typed | {"seen_version": version, "document": upload}
+        return olga.post(reverse("judge", args=[operation]), given)
+
+    def test_it_stands_in_the_evidence_and_with_the_proposal(self, olga):
+        operation, raw = make.unknown(), b"<script>alert(1)</script>\x00\xff"
+
+        self.judge(olga, operation, "their log.html", raw)
+
+        kept = Evidence.objects.get(operation=operation, kind="document")
+        assert bytes(EvidencePayload.objects.get(evidence=kept).raw) == raw
+        assert kept.digest == hashlib.sha256(raw).hexdigest()
+        shown = page(olga, "reconcile_item", operation)
+        assert f"document: {kept.seq}. their log.html" in shown
+        assert "<script>alert(1)" not in page(olga, "evidence", operation, kept.seq)
+
+    def test_the_second_person_downloads_it_as_it_came_and_never_as_a_page(self, olga, otto):
+        operation, raw = make.unknown(), b"<b>all of it</b>"
+        self.judge(olga, operation, "log.html", raw)
+        seq = Evidence.objects.get(operation=operation, kind="document").seq
+
+        given = otto.get(reverse("evidence", args=[operation, seq]) + "?download")
+
+        assert given.content == raw
+        assert (given["Content-Type"], given["X-Content-Type-Options"]) == ("application/octet-stream", "nosniff")
+        assert given["Content-Disposition"].startswith("attachment")
+
+    def test_one_that_is_too_big_is_refused_and_nothing_is_proposed(self, olga):
+        operation = make.unknown()
+
+        told = self.judge(olga, operation, "all.log", b"x" * (ledger.LARGEST_DOCUMENT + 1))
+
+        assert told.status_code == 422
+        assert "Attach the part that matters" in told.content.decode()
+        assert not Evidence.objects.filter(operation=operation, kind="document").exists()
+
+    def test_a_refused_verdict_keeps_no_document(self, olga):
+        """The page had shown an older version: what was attached to it goes with it."""
+        operation = make.unknown()
+        version = ledger.read([operation])[operation].version
+        make.complete(operation)
+        given = GIVEN | {"seen_version": version, "document": SimpleUploadedFile("a.txt", b"a")}
+
+        assert olga.post(reverse("judge", args=[operation]), given).status_code in {409, 422}
+        assert not Evidence.objects.filter(operation=operation, kind="document").exists()
