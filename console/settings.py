@@ -194,9 +194,6 @@ STORAGES = {
 SERVESTATIC_USE_FINDERS = DEBUG
 SERVESTATIC_AUTOREFRESH = False
 
-# Workers only NOTIFY; each web process listens once and fans out to its own browsers.
-CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
-
 # --- Background work: the ledger is the queue, Celery is the pool of hands ----------------------------------------
 
 # task name -> how often. Every entry expires before it repeats twice: a stopped worker must not replay a backlog.

@@ -111,10 +111,10 @@ async def eventually(reads, wanted):
             await asyncio.sleep(0.05)
 
 
-async def waited_for(operation):
-    """Return when somebody waits for this operation's move."""
+async def waited_for(operation, waiting):
+    """Return when the task waits for this operation's move, or when an earlier move has ended its wait already."""
     async with asyncio.timeout(PATIENCE):
-        while operation not in live.listener()._waiting:  # noqa: ASYNC110 - nobody is told
+        while operation not in live.listener()._waiting and not waiting.done():  # noqa: ASYNC110 - nobody is told
             await asyncio.sleep(0.01)
 
 
@@ -371,7 +371,7 @@ class TestWaiting:
         operation = str(uuid.uuid4())
         async with listening():
             waiting = asyncio.create_task(live.wait_for_change(operation, timeout=PATIENCE))
-            await waited_for(operation)
+            await waited_for(operation, waiting)
             async with live.listener().watching(other := str(uuid.uuid4())) as passed:
                 await moved(other, 1)
                 await asyncio.wait_for(passed.wait(), PATIENCE)
@@ -387,7 +387,7 @@ class TestWaiting:
     async def test_a_wait_for_any_operation_ends_with_any_move(self):
         async with listening():
             waiting = asyncio.create_task(live.wait_for_change(None, timeout=PATIENCE))
-            await waited_for(None)
+            await waited_for(None, waiting)
 
             await moved(str(uuid.uuid4()), 1)
 
