@@ -363,8 +363,9 @@ _PEOPLE = (
                 AND EXISTS (SELECT FROM answer a JOIN input_round b ON b.id = a.round_id
                     WHERE b.operation_id = r.operation_id AND b.number = one_before)
                 AND EXISTS (SELECT FROM journal asked JOIN journal resumed ON resumed.step = asked.step
-                    WHERE asked.operation_id = r.operation_id AND asked.event = 'ASKED' AND asked.round = r.number
-                        AND asked.kind = 'STEP' AND resumed.event = 'RESUMED' AND resumed.id < asked.id)""",
+                    WHERE asked.operation_id = r.operation_id AND asked.event = 'ASKED' AND asked.kind = 'STEP'
+                        AND (asked.detail->>'round')::int = r.number
+                        AND resumed.event = 'RESUMED' AND resumed.id < asked.id)""",
     ),
     Invariant(
         name="no_answer_after_cancel",

@@ -66,8 +66,7 @@ def _judge(run, node, row):
     server, key = run.server, f"key-{run.prefix}-{node}"
     tasks = server.tasks_of(key)
     ours = len(tasks) - server.doubled[key]
-    # A call that asks while it runs at once runs again from its beginning with what was answered.
-    legs = row["legs"] if run.plan.contract == MCP_2026 and run.plan.tool != "long" else 0
+    legs = row["legs"] if _has_legs(run.plan) else 0
     if ours > 1 + row["resubmits"] + legs:
         yield "A5", f"{len(tasks)} tasks at the server for one key, {row['sends']} permits"
     if tasks and not row["sends"]:
@@ -109,10 +108,16 @@ def _judge_outcome(run, node, row, tasks):
         honest = run.plan.cancel is not CancelStyle.LIES and not run.lied and not reused
         if row["terminal_status"] == "cancelled" and honest and not any(t.status == "cancelled" for t in tasks):
             yield "R4", "cancelled, and the server cancelled nothing"
-        if row["terminal_status"] is None and tasks and not doubled and not run.plan.list_lies:
+        excused = doubled or run.plan.list_lies or _has_legs(run.plan)
+        if row["terminal_status"] is None and tasks and not excused:
             yield "C9", "closed as never sent, and a task exists"
     if outcome == "REFUSED" and tasks and not doubled:
         yield "R4", "refused, and a task exists"
+
+
+def _has_legs(plan):
+    """A call that asks while it runs at once ends with its question, and begins anew with what was answered."""
+    return plan.contract == MCP_2026 and plan.tool != "long" and bool(plan.asks)
 
 
 def _said(result):
@@ -126,6 +131,7 @@ def _ended_well(task):
 def _judge_effects(run, node, row):
     happened = any(done.name == node for done in run.server.truth.effects)
     in_doubt = row["outcome"] in {"CANCELLED", "RECONCILED", "REFUSED"}
+    in_doubt = in_doubt and not run.server.doubled[f"key-{run.prefix}-{node}"]  # see above
     if happened and in_doubt and row["effects"] != "NONE" and not row["effect_record"]:
         yield "C6", f"{row['outcome']}, an effect happened, and no record says so"
 

@@ -25,7 +25,8 @@ class Chosen:
     """Faults that its contract has no place for."""
 
     def __init__(self, scenario, *, run):
-        super().__init__(scenario, clock=run.loop.time, chance=random.Random(run.prefix))
+        # Every server of the simulator takes these.
+        super().__init__(scenario, clock=run.loop.time, chance=random.Random(run.prefix))  # type: ignore[call-arg]
         self._run_ = run
         self._prefix = run.prefix
         self._numbers = Counter()

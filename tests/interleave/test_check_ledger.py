@@ -74,7 +74,8 @@ DAMAGE = {
             questions, '' FROM input_round WHERE operation_id = %(op)s;"""
     + _row("RESUMED", kind="'STEP'")
     + ";"
-    + _row("ASKED", kind="'STEP'", in_round="2"),
+    + _row("ASKED", kind="'STEP'", in_round="2")
+    + """; UPDATE journal SET detail = '{"round": 2}' WHERE event = 'ASKED'""",
     "no_answer_after_cancel": _row("PERMIT_ANSWER", generation="1"),
     "cancel_is_not_forgotten": _row("TASK_NAMED", kind="'STEP'", target="'WORKING'", generation="1"),
     "no_press_after_end": _row("CANCEL_INTENT", source="'FETCHING_RESULT'"),
