@@ -7,6 +7,7 @@ journal, the times, and how often somebody looked.
 import dataclasses
 import re
 import uuid
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -312,7 +313,8 @@ def test_sent_twice_it_has_one_effect_and_a_clear_answer(name):
     client = make.signed_in("somebody", role)
     prepared = prepare(client)
     kwargs, more = prepared if isinstance(prepared, tuple) else (prepared, {})
-    form = {**(given() if callable(given) else given), **more}
+    asked: Any = given() if callable(given) else given  # Any: each row of the table has a form of its own
+    form = {**asked, **more}
     address = reverse(name, kwargs=kwargs)
 
     first = client.post(address, form)
