@@ -42,15 +42,23 @@ def env_list(name: str, *, default: list[str]) -> list[str]:
     return [part.strip() for part in os.environ.get(name, "").split(",") if part.strip()] or default
 
 
+SESSION = "-c plan_cache_mode=force_generic_plan -c idle_in_transaction_session_timeout=120s -c lock_timeout=60s"
+"""What every connection of ours asks of PostgreSQL.
+
+What is prepared is prepared to be planned once. Left to itself the server plans the ledger's joins anew at every
+step: it takes the plan for one known row for cheaper, and to find that out costs more than to run it eight times.
+A process that was stopped inside a transaction holds its operation for two minutes and no longer, and nobody waits
+for a lock for ever (B222).
+"""
+
+
 def database(conninfo: str, *, pool: int) -> dict[str, Any]:
     """Turn a postgres:// URL or libpq connection string into Django's form; `pool` 0 means one connection a thread."""
     try:
         parts = {key: str(value) for key, value in conninfo_to_dict(conninfo).items()}
     except ProgrammingError as error:
         raise ImproperlyConfigured(f"DATABASE_URL cannot be read: {error}") from error
-    # What is prepared is prepared to be planned once. Left to itself the server plans the ledger's joins anew at every
-    # step: it takes the plan for one known row for cheaper, and to find that out costs more than to run it eight times.
-    session = f"-c plan_cache_mode=force_generic_plan {parts.pop('options', '')}".strip()
+    session = f"{SESSION} {parts.pop('options', '')}".strip()
     options: dict[str, Any] = {"application_name": "longcall", "options": session}
     if pool:
         options["pool"] = {"min_size": 1, "max_size": pool, "timeout": 10}

@@ -2,6 +2,7 @@
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
+from django.db import connection
 
 from console import settings as product
 
@@ -48,7 +49,24 @@ def test_a_database_is_named_by_url_or_by_connection_string(conninfo):
 
     named = {key: database[key] for key in ("HOST", "PORT", "USER", "PASSWORD", "NAME")}
     assert named == {"HOST": "db.example", "PORT": "6432", "USER": "ann", "PASSWORD": "s@crét", "NAME": "calls"}
-    assert database["OPTIONS"] == {"application_name": "longcall", "sslmode": "require"}
+    assert database["OPTIONS"] == {"application_name": "longcall", "sslmode": "require", "options": product.SESSION}
+
+
+def test_what_the_session_asks_for_comes_before_what_the_admin_asks_for():
+    database = product.database("host=db options='-c lock_timeout=5s'", pool=0)
+
+    assert database["OPTIONS"]["options"] == f"{product.SESSION} -c lock_timeout=5s"
+
+
+@pytest.mark.django_db
+def test_b222_no_connection_waits_or_idles_in_a_transaction_for_ever():
+    with connection.cursor() as cursor:
+        limits = []
+        for name in ("lock_timeout", "idle_in_transaction_session_timeout"):
+            cursor.execute(f"SHOW {name}")
+            limits += cursor.fetchone()
+
+    assert limits == ["1min", "2min"]
 
 
 def test_a_pool_is_asked_for_by_its_size_and_checks_what_it_hands_out():
