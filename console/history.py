@@ -127,6 +127,7 @@ _NOTES: Mapping[str, _StrPromise] = MappingProxyType(
         "NOTHING_USABLE": lazy("The server's answer could not be used; it is kept as evidence"),
         "SECOND_TASK": lazy("The same key brought a second task"),
         "REPLAY_FAILED": lazy("The lookup by the same key brought no task"),
+        "RESTORED": lazy("The ledger came back from a backup; what happened after the backup is not in it"),
         "LATE_PROOF": lazy("It was proved later that a submit had created nothing"),
         "ANSWER_UNCERTAIN": lazy("The answer was sent; whether it arrived is not known"),
         "ANSWER_REPEATED": lazy("The server still asks and may not have got the answer; the same answer is sent again"),

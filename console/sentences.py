@@ -110,6 +110,7 @@ SAID = frozenset(
         _("put on trial"),
         _("rolled back"),
         _("retired"),
+        _("safe mode"),
         _("drilled"),
         _("divergence closed"),
         _("submits closed"),

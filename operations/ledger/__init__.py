@@ -127,6 +127,7 @@ from operations.ledger.profile import (
 )
 from operations.ledger.purge import Purged, purge_payloads
 from operations.ledger.replay import permit_replay, replay_failed
+from operations.ledger.restore import SafeMode, enter_safe_mode
 from operations.ledger.rollout import (
     DivergenceOpen,
     EpochMoved,
@@ -285,6 +286,7 @@ __all__ = [
     "RoundGone",
     "Route",
     "Row",
+    "SafeMode",
     "ServerInUse",
     "ServerKept",
     "ServerProfile",
@@ -335,6 +337,7 @@ __all__ = [
     "drop_route",
     "drop_stream",
     "end_check",
+    "enter_safe_mode",
     "expire_round",
     "extend_round",
     "fetch_started",

@@ -256,7 +256,7 @@ _SENDING = (
             FROM (SELECT operation_id, event, lag(event) OVER (PARTITION BY operation_id ORDER BY id) AS before
                 FROM journal WHERE kind IN ('STEP', 'NOTE') AND :of(operation_id)
                     AND event IN ('PERMIT_SUBMIT', 'SUBMIT_NOT_SENT', 'LATE_PROOF', 'NOTHING_CREATED', 'CONTINUE',
-                        'GO_ON_AT_ONCE')) j
+                        'GO_ON_AT_ONCE', 'RESTORED')) j
             WHERE event = 'PERMIT_SUBMIT' AND before = 'PERMIT_SUBMIT'""",
     ),
     Invariant(

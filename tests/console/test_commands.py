@@ -16,6 +16,7 @@ from console.models import ApiToken, Scope
 from operations import ledger, registration
 from operations.queries import api as calls
 from operations.queries.servers import servers
+from tests.console import factories
 from tests.console.api import world
 
 pytestmark = pytest.mark.django_db
@@ -166,6 +167,19 @@ class TestSubmit:
 
         with pytest.raises(CommandError, match="audit"):
             self.submitted()
+
+
+def test_safe_mode_says_what_it_shut_and_what_it_doubts():
+    """O6: what has no answer yet may have been sent after the backup."""
+    factories.server()
+    factories.submitted()
+
+    told = said("safe_mode", "--reason", "backup of Sunday")
+
+    assert "submits are shut and the epoch is raised: " in told
+    assert "1 calls count as perhaps sent; 0 others are looked at first" in told
+    with pytest.raises(ledger.SubmitsClosed, match="backup of Sunday"):
+        factories.submitted()
 
 
 @pytest.mark.django_db(transaction=True)
