@@ -89,6 +89,7 @@ _SPREAD = """
     WHERE n.id = ANY(%(ids)s) AND (r.team_id = n.also OR (
         n.team IN ('', r.team_id) AND (n.server_id IS NULL OR t.all_servers OR EXISTS (
             SELECT FROM team_server ts WHERE ts.team_id = t.slug AND ts.server_id = n.server_id))))
+    ORDER BY n.id, r.id
     ON CONFLICT (notice_id, route_id) DO NOTHING
 """
 

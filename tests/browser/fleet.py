@@ -103,13 +103,6 @@ class Fleet:
                 # Each fetch hangs until its time is up, and it is tried again: minutes go by before that is given up.
                 faults=(Fault(on="tasks/result", kind=FaultKind.ANSWER_DELAYED, seconds=3600, **always),),
             ),
-            # One visit to negotiate, one to submit; then nobody gets in to fetch what has ended.
-            "closed": Scenario(
-                name="closed",
-                tools=(at_once,),
-                sessions=False,
-                faults=(Fault(on="initialize", kind=FaultKind.HTTP_STATUS, status=503, skip=2, **always),),
-            ),
         }
 
     def _tool(self, name, script):

@@ -34,12 +34,11 @@ STANDING = {
     "CANCEL_REQUESTED": [("stubborn", "holds", 10)],
     "SUBMISSION_UNKNOWN": [("lossy", "holds", 10)],
     "UNKNOWN": [("forgetful", "holds", 10)],
-    "FETCHING_RESULT": [("torn", "at_once", 5)],
-    "TERMINAL_OBSERVED": [("closed", "at_once", 1)],
+    "FETCHING_RESULT": [("torn", "at_once", 6)],
     "NOT_FOUND_SAFE": [("guarded", "holds", 1)],
     "SUBMITTING": [("guarded", "holds", 13), ("slow", "holds", 10)],
 }
-"""How many calls are to stand in each state when it is rolled back: 200."""
+"""How many calls are to stand in each state when it is rolled back: 200. TERMINAL_OBSERVED holds none for long."""
 BRIEF = ("FETCHING_RESULT", "SUBMITTING")
 """States that no call stays in for ever: these are brought about last."""
 ON = {"SUBMITTING": ("WORKING", "SUBMISSION_UNKNOWN")}
