@@ -47,6 +47,7 @@ def rooms():
         "/people/",
         "/people/new/",
         "/people/of/adam/",
+        "/password/",
         "/tokens/",
         "/tokens/new/",
     ]
@@ -132,6 +133,22 @@ def test_nothing_stands_in_anybodys_way(product, visit, theme):
     for address in rooms():
         adam.goto(address)
         assert barriers(adam) == [], address
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_token_is_shown_once(visit, theme):
+    """Its page stands in nobody's way either."""
+    adam = visit("adam", "/tokens/new/", color_scheme=theme, reduced_motion="reduce")
+    adam.get_by_label("API client").fill("night-shift")
+    adam.get_by_label("Reason").fill("For the night's reports")
+    adam.get_by_role("button", name="Make this token").click()
+
+    expect(adam.get_by_role("heading", name="A token of night-shift")).to_be_visible()
+    expect(adam.locator("main")).to_contain_text("It is shown now and never again")
+    assert barriers(adam) == []
+    adam.reload()
+    expect(adam.get_by_role("heading", name="A token of night-shift")).to_be_visible()
+    expect(adam.locator("main")).not_to_contain_text("It is shown now and never again")
 
 
 @pytest.mark.parametrize("width", [360, 768, 1024])
