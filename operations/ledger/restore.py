@@ -19,11 +19,11 @@ from functools import partial
 
 from django.db import connection, transaction
 
-from operations.ledger import admin, rounds
+from operations.ledger import admin, rounds, submission
 from operations.ledger.admin import Note
 from operations.ledger.permits import give, settle
 from operations.ledger.step import Step, perform
-from operations.machine import FINAL, Delivery, Event, NotFound, Reason, State
+from operations.machine import FINAL, Event, NotFound, Reason, State
 from operations.models import PermitKind
 
 PAGE = 500
@@ -48,13 +48,13 @@ def enter_safe_mode(*, note: Note) -> SafeMode:
     May be run again at any time, as after a crash half way: what is doubted already is only looked at once more.
     """
     versions = _shut(note)
-    counts = {True: 0, False: 0}
+    doubted: set[str] = set()
+    looked_at = 0
     for operation, created_at in _in_flight():
-        doubted: list[bool] = []
         change = partial(_doubt, created_at=created_at, doubted=doubted)
         perform(operation, change, now=note.now, actor=note.by)
-        counts[doubted[-1]] += 1
-    return SafeMode(versions=versions, doubted=counts[True], looked_at=counts[False])
+        looked_at += operation not in doubted
+    return SafeMode(versions=versions, doubted=len(doubted), looked_at=looked_at)
 
 
 def _shut(note: Note) -> tuple[str, ...]:
@@ -89,31 +89,29 @@ def _in_flight() -> Iterator[tuple[str, datetime]]:
         after = found[-1][0]
 
 
-def _doubt(step: Step, *, created_at: datetime, doubted: list[bool]) -> None:
+_SENT_AGAIN_FROM = (State.NOT_FOUND_SAFE, State.INPUT_REQUIRED)
+
+
+def _doubt(step: Step, *, created_at: datetime, doubted: set[str]) -> None:
     row = step.row
-    may_be_lost = row.nothing_sent and not row.cancel_intent and row.task_id is None
-    doubted.append(row.state is State.SUBMITTING or (may_be_lost and row.state in _SENT_AGAIN_FROM))
+    counts_as_unsent = row.nothing_sent and not row.cancel_intent and row.task_id is None
     step.note("RESTORED")
-    if doubted[-1]:
-        if may_be_lost:
+    if row.state is State.SUBMITTING or (counts_as_unsent and row.state in _SENT_AGAIN_FROM):
+        doubted.add(row.id)
+        if counts_as_unsent:
             # A key window counts from the first send there may have been, which is none later than the call itself.
-            give(step, permit := uuid.uuid4(), PermitKind.SUBMIT, allowed=True)
+            give(step, uuid.uuid4(), PermitKind.SUBMIT, allowed=True)
             step.set(sends=row.sends + 1, first_sent_at=row.first_sent_at or created_at, lost_at=step.now)
-            settle(step, permit, "lost")
         _lose(step)
     step.wake()
-
-
-_SENT_AGAIN_FROM = (State.NOT_FOUND_SAFE, State.INPUT_REQUIRED)
 
 
 def _lose(step: Step) -> None:
     """Say that an answer may be lost, where there is a state for it; else a person has to know."""
     if step.row.state is State.SUBMITTING:
-        settle(step, None, "lost")
-        step.move(Event.ANSWER_LOST, detail={"why": WHY}, lost_at=step.now, reason=Reason.SUBMIT_LOST)
-        rounds.carried_by_submit(step, Delivery.UNCERTAIN)
+        submission.lose(step, why=WHY)
         return
+    settle(step, None, "lost")
     if step.row.state is State.INPUT_REQUIRED:
         rounds.close(step, WHY, moved_on=False)
     step.move(Event.BUDGET_ENDED, detail={"why": WHY}, reason=Reason.SUBMIT_LOST, not_found=NotFound.UNKNOWN)

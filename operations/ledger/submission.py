@@ -458,12 +458,17 @@ def submit_lost(
     """Say that a permitted submit brought no usable answer (L4)."""
 
     def change(step: Step) -> None:
-        settle(step, None, "lost")
-        step.move(Event.ANSWER_LOST, detail={"why": why}, lost_at=now, reason=Reason.SUBMIT_LOST)
-        rounds.carried_by_submit(step, Delivery.UNCERTAIN)
+        lose(step, why=why)
         step.due(now, urgent=True)
 
     return perform(operation, change, now=now, ticket=ticket, exchanges=exchanges)
+
+
+def lose(step: Step, *, why: str) -> None:
+    """Leave SUBMITTING as a part of another change: whatever was permitted may have reached the server."""
+    settle(step, None, "lost")
+    step.move(Event.ANSWER_LOST, detail={"why": why}, lost_at=step.now, reason=Reason.SUBMIT_LOST)
+    rounds.carried_by_submit(step, Delivery.UNCERTAIN)
 
 
 def hand_to_person(

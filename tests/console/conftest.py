@@ -1,4 +1,4 @@
-"""Two operators of one shop, for every test of a page that asks for them."""
+"""People of one shop, signed in, for every test of a page that asks for them."""
 
 import pytest
 
@@ -16,3 +16,23 @@ def olga():
 def otto(olga):
     """Another operator."""
     return make.signed_in("otto", "operator")
+
+
+@pytest.fixture
+def ada():
+    """An approver, signed in."""
+    make.server()
+    return make.signed_in("ada", "approver")
+
+
+@pytest.fixture
+def bob(ada):
+    """Another approver."""
+    return make.signed_in("bob", "approver")
+
+
+@pytest.fixture
+def adam():
+    """An admin, signed in, with one server."""
+    make.server()
+    return make.signed_in("adam", "admin")

@@ -23,13 +23,6 @@ V = make.VERSION
 WHY = "Errors rise since 11:07, see the incident"
 
 
-@pytest.fixture
-def adam():
-    """An admin, signed in, with one server."""
-    make.server()
-    return make.signed_in("adam", "admin")
-
-
 def text_of(answer):
     return " ".join(re.sub(r"<[^>]*>", " ", answer.content.decode()).split())
 

@@ -18,13 +18,6 @@ from tests.console import factories as make
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def ada():
-    """An approver, signed in."""
-    make.server()
-    return make.signed_in("ada", "approver")
-
-
 def inbox(client, query="", **headers):
     return client.get(reverse("approvals") + query, headers=headers)
 

@@ -31,17 +31,6 @@ pytestmark = pytest.mark.django_db
 SECRET = "sk-live-0123456789abcdef"
 
 
-@pytest.fixture
-def ada():
-    make.server()
-    return make.signed_in("ada", "approver")
-
-
-@pytest.fixture
-def bob(ada):
-    return make.signed_in("bob", "approver")
-
-
 def note(reason=""):
     return Note(by="person:adam", reason=reason, now=timezone.now())
 

@@ -14,12 +14,6 @@ pytestmark = pytest.mark.django_db
 WHY = "joined the shop's night shift"
 
 
-@pytest.fixture
-def adam():
-    make.server()
-    return make.signed_in("adam", "admin")
-
-
 def given(**changes):
     return {
         "username": "ann",

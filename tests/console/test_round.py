@@ -21,13 +21,6 @@ from tests.console import factories as make
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def ada():
-    """An approver, signed in."""
-    make.server()
-    return make.signed_in("ada", "approver")
-
-
 def address(operation, number=1):
     return reverse("round", args=[operation, number])
 

@@ -48,13 +48,6 @@ POLICY = {"effect": "NONE", "expected_s": "90", "budget_s": "600", "answer_withi
 
 
 @pytest.fixture
-def adam():
-    """An admin, signed in, with one server."""
-    make.server()
-    return make.signed_in("adam", "admin")
-
-
-@pytest.fixture
 def peer():
     """A simulated tool server on a port of this machine; its address."""
     tools = ToolServer(Scenario(tools=(demo.QUARTERLY_REPORT,)), clock=time.time, chance=random.Random(1))

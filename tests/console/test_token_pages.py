@@ -13,16 +13,9 @@ from django.utils import timezone
 from console import tokens
 from console.models import ApiToken, Scope
 from operations.models import AuditEvent
-from tests.console import factories as make
 
 pytestmark = pytest.mark.django_db
 WHY = "the billing flows move to us"
-
-
-@pytest.fixture
-def adam():
-    make.server()
-    return make.signed_in("adam", "admin")
 
 
 def given(**changes):

@@ -31,6 +31,7 @@ from adapters.contract import (
 from operations import ledger
 from operations.machine import Reason, StaleStep, State
 from operations.models import Answer, EffectRecord, Evidence, Journal, Outbox, Permit, Receipt, Round
+from operations.queries import invariants
 from operations.verdicts import Verdict
 from tests.approvers import everybody
 
@@ -303,6 +304,11 @@ def fence_off(version=VERSION, *, now=NOON):
     ledger.set_share(version, done.takes_over, share=100, note=note)
     ledger.set_submits("protocol", version, is_open=True, reason="", note=note)
     return done.epoch
+
+
+def breaches(operation):
+    """Every invariant of the ledger that the operation breaks: its name, and how."""
+    return [(one.invariant.name, one.what) for one in invariants.breaches([operation])]
 
 
 def question(message="Go on?", key="0"):

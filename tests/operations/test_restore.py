@@ -8,8 +8,7 @@ from adapters.contract import NeedsInput
 from operations import ledger
 from operations.machine import FINAL, Delivery, StaleStep, State
 from operations.models import AuditEvent, Operation, ProtocolVersion
-from operations.queries import invariants
-from tests.operations.room import EVERY_STATE, NOON, VERSION, question, seen
+from tests.operations.room import EVERY_STATE, NOON, VERSION, breaches, question, seen
 
 LATER = NOON + timedelta(hours=9)
 
@@ -22,10 +21,6 @@ def restore():
 def room(room):
     yield room
     ledger.set_submits("protocol", VERSION, is_open=True, reason="")
-
-
-def holds(operation):
-    return not invariants.breaches([operation])
 
 
 def is_urgent(room, operation):
@@ -57,7 +52,7 @@ def test_a_call_that_the_backup_saw_unsent_counts_as_perhaps_sent(room):
     assert [permit.settlement for permit in room.permits(operation)] == ["lost"]
     assert row.first_sent_at == Operation.objects.get(id=operation).created_at, "a key window counts from the earliest"
     assert is_urgent(room, operation)
-    assert holds(operation)
+    assert breaches(operation) == []
 
 
 def test_what_set_out_before_the_restore_decides_nothing(room):
@@ -82,7 +77,7 @@ def test_whatever_is_in_flight_is_looked_at_first_and_never_sent_again_by_itself
     assert "RESTORED" in room.events(operation)
     assert row.task_id is not None or not row.nothing_sent
     assert row.state not in {State.SUBMITTING, State.NOT_FOUND_SAFE}
-    assert holds(operation)
+    assert breaches(operation) == []
 
 
 def test_a_question_that_came_before_a_task_may_have_been_answered_since(room):
@@ -97,7 +92,7 @@ def test_a_question_that_came_before_a_task_may_have_been_answered_since(room):
     assert (row.state, row.reason, row.round_open, row.nothing_sent) == (State.UNKNOWN, "SUBMIT_LOST", False, False)
     with pytest.raises(ledger.RoundGone):
         room.answer(operation)
-    assert holds(operation)
+    assert breaches(operation) == []
 
 
 def test_an_answer_that_travels_with_a_lost_submit_is_uncertain(room):
@@ -110,7 +105,7 @@ def test_an_answer_that_travels_with_a_lost_submit_is_uncertain(room):
 
     row = room.row(operation)
     assert (row.state, row.answer_delivery) == (State.SUBMISSION_UNKNOWN, Delivery.UNCERTAIN)
-    assert holds(operation)
+    assert breaches(operation) == []
 
 
 @pytest.mark.parametrize("state", sorted(FINAL))
@@ -131,4 +126,4 @@ def test_run_again_it_doubts_nothing_twice(room):
 
     assert again.doubted == 0
     assert len(room.permits(operation)) == 1
-    assert holds(operation)
+    assert breaches(operation) == []
