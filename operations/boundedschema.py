@@ -39,26 +39,50 @@ class Unusable(Exception):
 
 def errors(schema: Mapping[str, Any], value: Any) -> Iterator[ValidationError]:  # noqa: ANN401 - any JSON
     """Yield how the value breaks the schema. Raises TooMuch and Unusable, also while it yields."""
-    steps = _Steps()
-    rules: dict[str, Rule] = {
-        name: steps.counted(rule, _REFERENCE if name in {"$ref", "$dynamicRef"} else _RULE)
-        for name, rule in Draft202012Validator.VALIDATORS.items()
-    }
-    rules |= {
-        "pattern": steps.pattern,
-        "patternProperties": steps.pattern_properties,
-        "additionalProperties": steps.additional_properties,
-        "uniqueItems": steps.unique_items,
-        "unevaluatedProperties": steps.unevaluated_properties,
-    }
-    bounded = validators.extend(Draft202012Validator, rules)  # type: ignore[no-untyped-call]
-    yield from bounded(schema, registry=Registry()).iter_errors(value)
+    try:
+        check = _spare.pop()
+    except IndexError:
+        check = _Check()
+    try:
+        yield from check.errors(schema, value)
+    finally:
+        _spare.append(check)
+
+
+class _Check:
+    """A validator whose rules take their steps from one count. To make its class costs more than most checks."""
+
+    def __init__(self) -> None:
+        self._steps = steps = _Steps()
+        rules: dict[str, Rule] = {
+            name: steps.counted(rule, _REFERENCE if name in {"$ref", "$dynamicRef"} else _RULE)
+            for name, rule in Draft202012Validator.VALIDATORS.items()
+        }
+        rules |= {
+            "pattern": steps.pattern,
+            "patternProperties": steps.pattern_properties,
+            "additionalProperties": steps.additional_properties,
+            "uniqueItems": steps.unique_items,
+            "unevaluatedProperties": steps.unevaluated_properties,
+        }
+        self._bounded = validators.extend(Draft202012Validator, rules)  # type: ignore[no-untyped-call]
+
+    def errors(self, schema: Mapping[str, Any], value: Any) -> Iterator[ValidationError]:  # noqa: ANN401
+        self._steps.begin()
+        yield from self._bounded(schema, registry=Registry()).iter_errors(value)
+
+
+_spare: list[_Check] = []
+"""Those that nobody uses now; as many as were ever in use at once."""
 
 
 class _Steps:
     """The steps of one check, and the rules that need more than counting."""
 
     def __init__(self) -> None:
+        self._left = 0
+
+    def begin(self) -> None:
         self._left = MAX_STEPS
 
     def take(self, steps: int) -> None:

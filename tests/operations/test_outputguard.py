@@ -239,3 +239,19 @@ def test_whatever_is_told_and_whatever_was_promised_there_is_an_answer(value, sc
 def test_the_bound_is_on_one_check_as_a_whole():
     with pytest.raises(boundedschema.TooMuch):
         list(boundedschema.errors({"items": {"pattern": "x" * 100}}, ["y" * 100] * 1000))
+
+
+def test_each_check_has_a_bound_of_its_own_also_beside_and_after_one_that_was_left():
+    """A check is lent to the next value when it ends: what one has used up, the other must not miss."""
+    dear = {"items": {"pattern": "x" * 100}}
+    begun = boundedschema.errors({"items": {"type": "string"}}, [1, 2, "y"])
+    next(begun)
+    with pytest.raises(boundedschema.TooMuch):
+        list(boundedschema.errors(dear, ["y" * 100] * 1000))
+
+    assert [error.message for error in begun] == ["2 is not of type 'string'"]
+    left = boundedschema.errors({"items": {"type": "string"}}, [1, 2])
+    next(left)
+    left.close()
+    assert len(list(boundedschema.errors({"items": {"type": "string"}}, [1, 2, 3]))) == 3
+    assert [error.message for error in boundedschema.errors(dear, ["y"])] != []
