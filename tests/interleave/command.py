@@ -8,7 +8,7 @@ from pathlib import Path
 
 from operations import ledger
 from operations.gates import Interleavings
-from tests.interleave import cover, fleet, hunt, mutants, runs, shrink
+from tests.interleave import cores, cover, fleet, hunt, mutants, runs, shrink
 from tests.interleave.hunt import CORPUS
 from tests.interleave.plan import WIRE
 
@@ -72,7 +72,7 @@ def hunt_all(*, tell: Callable[[str], None]) -> int:
     """
     with fleet.cluster(1) as names:
         fleet.use(names[0])
-        with runs.opened() as place:
+        with cores.one(0), runs.opened() as place:
             found = [hunt.keep(place, name, tell=tell) for name in mutants.MUTANTS if name != "canary"]
     return 0 if all(found) else 1
 

@@ -12,7 +12,7 @@ from django.db import connections
 
 from console.ground import place as ground
 from console.ground.postgres import CARELESS, Cluster
-from tests.interleave import runs
+from tests.interleave import cores, runs
 
 TUNED = {"max_connections": "60", "shared_buffers": "128MB", "autovacuum_naptime": "30s", "jit": "off"}
 
@@ -61,12 +61,12 @@ def together(names, seeds, **how):
     """Run the seeds on as many processes as there are databases; return the tally of all."""
     if len(names) == 1:
         use(names[0])
-        with runs.opened() as place:
+        with cores.one(0), runs.opened() as place:
             return runs.many(place, seeds, **how)
     fork = multiprocessing.get_context("fork")
     queue = fork.Queue()
     children = [
-        fork.Process(target=_child, args=(name, seeds[number :: len(names)], queue, how))
+        fork.Process(target=_child, args=(number, name, seeds[number :: len(names)], queue, how))
         for number, name in enumerate(names)
     ]
     for child in children:
@@ -79,7 +79,7 @@ def together(names, seeds, **how):
     return whole
 
 
-def _child(name, seeds, queue, how):
+def _child(number, name, seeds, queue, how):
     use(name)
-    with runs.opened() as place:
+    with cores.one(number), runs.opened() as place:
         queue.put(runs.many(place, seeds, **how))

@@ -12,6 +12,7 @@ from copy import deepcopy
 from django.db import OperationalError, connections
 
 from operations.engine import _with_connection
+from tests.interleave import cores
 from tests.interleave.prepared import SESSION, Statements
 
 
@@ -108,6 +109,7 @@ class Line:
     def _take_session(self, params):
         if self._session is None:
             self._session = self._connect(params)
+            cores.share(self._session)
         return self._session
 
     def _ask(self, sql, params):

@@ -24,6 +24,8 @@ REST_S = 0.2
 BUSY_S = 5.0
 """How long nobody looks whether more is due while everything is being driven."""
 SWEEP_S = 3600.0
+STATING_S = 5.0
+"""How often a process asks whether the caller of a cancel is to be told that it was not confirmed."""
 
 ON_BEHALF = contextvars.ContextVar("ON_BEHALF", default="nobody")
 
@@ -40,6 +42,7 @@ class Worker:
         self.is_dead = False
         self.drives = {}
         self._life = 0
+        self._states_at = 0.0
         self._driver = Driver(
             adapter_for=adapter_for,
             wire_for=lambda work, gate: wire_for(self, work, gate),
@@ -55,7 +58,7 @@ class Worker:
         """State overdue cancels; claim what is due and drive it. Return how many claims were made."""
         ON_BEHALF.set(self.name)
         try:
-            if State.CANCEL_REQUESTED in self.run.states.values():
+            if self._is_to_state():
                 await self.step(ledger.state_overdue, now=self.now())
             works = await self.step(ledger.claim, limit=10, now=self.now()) if claims else ()
         except (OperationalError, InterfaceError):
@@ -66,6 +69,14 @@ class Worker:
                 self.drives[drive] = None
                 drive.add_done_callback(self._drive_ended)
         return len(works)
+
+    def _is_to_state(self):
+        """Whether a cancel may be overdue, and this process has not asked for a while."""
+        run = self.run
+        if State.CANCEL_REQUESTED not in run.states.values() or run.loop.time() < self._states_at:
+            return False
+        self._states_at = run.loop.time() + STATING_S
+        return True
 
     def _drive_ended(self, drive):
         self.drives.pop(drive, None)
@@ -161,7 +172,7 @@ class Beat:
                 return
             wait = SWEEP_S if due is None else min(SWEEP_S, (due - run.now()).total_seconds())
             if wait > 0 and State.CANCEL_REQUESTED in run.states.values():
-                await self._rest(min(wait, 5.0))
+                await self._rest(min(wait, STATING_S))
                 await self._wake(claims=False)
             elif wait > 0:
                 await self._rest(wait)
@@ -187,7 +198,7 @@ class Beat:
         worker = alive[(number + self._empty) % len(alive)]
         claim = run.spawn(worker.slice(claims=claims))
         worker.drives[claim] = None
-        claim.add_done_callback(worker._drive_ended)
+        claim.add_done_callback(lambda ended: worker.drives.pop(ended, None))
         done, _ = await asyncio.wait({claim}, timeout=REST_S)
         claimed = claim.result() if done and not claim.cancelled() else 0
         self._empty = 0 if claimed or not claims else self._empty + 1
