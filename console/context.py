@@ -54,7 +54,7 @@ _ROOM_OF = (
     (("approval", "round"), "approvals"),
     (("operation", "cancel", "evidence", "batch", "list"), "operations"),
     (("reconcile", "claim", "judge", "second", "settle_effect"), "reconcile"),
-    (("adapter",), "adapters"),
+    (("adapter", "shadow", "divergence"), "adapters"),
     (("server", "tool"), "servers"),
     (("gate", "proof"), "gates"),
     (("audit",), "audit"),

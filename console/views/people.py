@@ -46,12 +46,12 @@ class PersonForm(ReasonForm):
         help_text=lazy("The ledger names people by it for ever, so it never changes."),
     )
     full_name = forms.CharField(
-        label=lazy("Full name"), max_length=150, required=False, widget=forms.TextInput({"class": "inp mid"})
+        label=lazy("Full name"), max_length=150, required=False, widget=forms.TextInput({"class": "inp"})
     )
     email = forms.EmailField(
         label=lazy("E-mail"),
         required=False,
-        widget=forms.TextInput({"class": "inp mid", "autocomplete": "off", "inputmode": "email"}),
+        widget=forms.TextInput({"class": "inp", "autocomplete": "off", "inputmode": "email"}),
         help_text=lazy("Where four eyes are needed, a call made for this address counts as made for this person."),
     )
     roles = forms.MultipleChoiceField(

@@ -236,7 +236,8 @@ def route(request: PersonRequest, slug: str, number: int | None = None) -> HttpR
     team = _team(slug)
     known = None if number is None else _route(slug, number)
     names = {name for name in RouteForm.base_fields if name != "reason"}
-    usual = {"zone": "UTC", "kinds": list(Kind), "language": get_language() or settings.LANGUAGE_CODE}
+    language = get_language() or settings.LANGUAGE_CODE
+    usual = {"zone": preferences.preferences_of(request).zone, "kinds": list(Kind), "language": language}
     initial = {name: getattr(known, name) for name in names} if known else usual
     form = RouteForm(request.POST or None, initial=initial)
     if request.method == "POST" and form.is_valid():
