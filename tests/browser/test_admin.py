@@ -117,13 +117,6 @@ def test_an_advance_is_proved_from_the_page_to_a_file(product, visit, tmp_path):
     assert [finding.what for finding in findings if not finding.holds] == []
 
 
-def test_the_ledger_is_checked_every_minute_without_anybody_asking(product, visit):
-    """The first check comes within the worker's first minute, and the page follows by itself."""
-    adam = visit("adam", "/gates/")
-
-    expect(adam.locator("main")).to_contain_text("invariants checked", timeout=180_000)
-
-
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_nothing_stands_in_anybodys_way(product, visit, theme):
     """No page of the admin breaks a rule of axe, in either theme."""
