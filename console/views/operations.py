@@ -65,7 +65,7 @@ def _list_context(request: PersonRequest, listed: lists.Listed, page: Page) -> d
         "columns": lists.COLUMNS,
         "paused": request.GET.get("live") == "off",
         "troubles": trouble.find_servers(),
-        "newest": None if listed.narrow.oldest_first else operations.newest_of(page),
+        "newest": None if listed.narrow.oldest_first or request.GET.get("after") else operations.newest_of(page),
         "shown": listed.columns,
         "chosen": chosen,
         "kept_query": lists.kept_part(request.GET),
@@ -90,9 +90,9 @@ def rows(request: PersonRequest) -> HttpResponse:
 @require_GET
 @allow(Deed.SEE)
 def news(request: PersonRequest) -> HttpResponse:
-    """Return how many operations have come since a page was drawn."""
-    since = Cursor.read(request.GET.get("since", ""))
-    count = operations.count_since(since) if since else 0
+    """Return how many operations that a page would show have come since it was drawn."""
+    since, listed = Cursor.read(request.GET.get("since", "")), lists.read(request.GET, now=timezone.now())
+    count = operations.count_since(since, listed.narrow) if since else 0
     return render(request, "_parts/operation_news.html", {"count": count, "since": since, "back": _query(request)})
 
 

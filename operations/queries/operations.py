@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from django.db import connection
@@ -189,10 +189,9 @@ def newest_of(page: Page) -> Cursor | None:
     return Cursor(at=page.rows[0].created_at, id=uuid.UUID(page.rows[0].id)) if page.rows else None
 
 
-def count_since(since: Cursor) -> int:
-    """Count what has come in since, up to a page. 1 query."""
-    newer = Q(created_at__gt=since.at) | Q(created_at=since.at, id__gt=since.id)
-    return scope.within(Operation.objects.filter(newer, created_at__gte=since.at)).order_by()[:PAGE].count()
+def count_since(since: Cursor, narrow: Filter) -> int:
+    """Count what has come in since and fits, up to a page. 1 query."""
+    return len(_first(replace(narrow, oldest_first=True), since, PAGE))
 
 
 def _row(row: Operation, opened: tuple[datetime, ...]) -> Row:

@@ -192,6 +192,27 @@ class TestLiveList:
 
         assert "2 new operations" in olga.get(news).content.decode()
 
+    def test_only_what_the_page_would_show_counts_as_new(self, olga):
+        fresh(principal="ann")
+        page = olga.get(reverse("operations") + "?principal=ann").content.decode()
+        news = re.search(r'hx-get="(/operations/news/[^"]+)"', page)[1].replace("&amp;", "&")
+        fresh(principal="bob")
+        assert "new operation" not in olga.get(news).content.decode()
+
+        fresh(principal="ann")
+
+        assert "1 new operation<" in olga.get(news).content.decode()
+
+    def test_a_later_page_tells_of_nothing_new(self, olga):
+        """The rows that came before it are on the first page, and none of them is news."""
+        for _ in range(52):
+            fresh()
+        first = olga.get(reverse("operations")).content.decode()
+        older = re.search(r'rel="next" href="([^"]+)"', first)[1].replace("&amp;", "&")
+
+        assert "/operations/news/" in first
+        assert "/operations/news/" not in olga.get(reverse("operations") + older).content.decode()
+
     def test_a_paused_list_asks_for_nothing(self, olga):
         make.working()
 

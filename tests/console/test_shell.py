@@ -10,6 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from console import urls
 from tests.console import factories as make
 
 pytestmark = pytest.mark.django_db
@@ -196,6 +197,38 @@ def test_keeping_preferences_never_leads_to_a_foreign_site():
     answer = make.signed_in("olga", "operator").post(reverse("preferences"), {"next": "//elsewhere.example/"})
 
     assert answer.url == reverse("home")
+
+
+BUTTONS = ("try_it", "preferences", "look_now", "claim", "round_claim", "list_change", "team_route_test", "tool_policy")
+
+
+def address_of(name):
+    """An address of this name; nothing has to exist there."""
+    given = {"int": 1, "uuid": uuid.UUID(int=0), "slug": "x", "str": "x", "path": "x"}
+    route = next(route for route in urls.urlpatterns if getattr(route, "name", "") == name)
+    kinds = {
+        part: type(converter).__name__.removesuffix("Converter").lower()
+        for part, converter in route.pattern.converters.items()
+    }
+    return reverse(name, kwargs={part: given["str" if kind == "string" else kind] for part, kind in kinds.items()})
+
+
+@pytest.mark.parametrize("name", BUTTONS)
+def test_an_address_for_a_button_that_is_opened_as_a_page_says_so_and_leads_back(name):
+    answer = make.signed_in("adam", "admin").get(address_of(name))
+
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
+    page = answer.content.decode()
+    assert "Nothing was changed." in page
+    back = re.search(r'<p class="mt4"><a class="btn" href="([^"]+)"', page)[1]
+    assert address_of(name).startswith(back)
+    assert Client().get(back).status_code == 302  # a page, which asks a stranger to sign in; not another 405
+
+
+def test_a_program_that_wants_no_page_gets_none():
+    answer = make.signed_in("olga", "operator").get(reverse("try_it"), headers={"Accept": "application/json"})
+
+    assert (answer.status_code, answer.content) == (405, b"")
 
 
 @pytest.mark.parametrize("name", ["home", "operations", "reconcile", "places"])
