@@ -15,8 +15,30 @@ Note [A low-water mark]
 A claim reads the index of due times from its beginning. What was due there and has moved on leaves dead
 entries behind, which nobody may remove while an old snapshot is open (a backup, a long report); each
 claim would read them all again. So the server's row holds a mark below which nothing is due, and a
-claim starts there. The mark is an optimisation and may be wrong for `SWEEP` only: every so often one
-claim reads from the very beginning all the same, finds whatever lies below, and sets the mark anew.
+claim starts there; it leaves the mark at the last of what it has taken, in the order of due times. The
+mark is an optimisation and may be wrong for `SWEEP` only (a lease that ended, a row that was locked for a moment):
+every so often one claim reads from the very beginning all the same, finds whatever lies below, and sets
+the mark anew. What is urgent has an index of its own, and no mark.
+
+Note [A claim is one statement]
+At one server a claim locks the server's row, leases what is due, reserves the slots, and reads the calls: one
+statement, one journey, one flush, and no transaction is ever open between two of them. Its snapshot is
+older than the lock where it had to wait for another claim. What each part sees then:
+
+* The server's row itself: locking gives the newest version, so the free moment and the mark are those that the other
+  claim left, and no slot is given twice (P2). The update at the end meets the same version, for it is locked.
+* `due`: a row that the other claim leased still looks free in the snapshot. To lock it means to read its newest
+  version, and the conditions are asked of that once more: it is leased, so it is passed over (P4).
+* A row that somebody moved or wanted urgently since the snapshot is locked, but in the snapshot there is nothing at
+  its new place: it is left for the next claim.
+* `operation` and the rest: a step that was committed since the snapshot is not seen. It is as if it had come just
+  after the claim, which can happen to every claim: the ticket is out of date, and whatever is decided by it is
+  decided on the locked row (P6).
+
+Note [Two writes a look]
+A claim could write the next due time at once, so that an unchanged look needs no second write. That is not done: an
+operation whose worker was killed would wait for its next regular look, a minute or more, instead of for the end of its
+lease; and one whose interval is shorter than a lease needs the second write anyway, to give the lease back.
 """
 
 from __future__ import annotations
@@ -131,99 +153,42 @@ def claim(*, limit: int, now: datetime, hands: Hands | None = None) -> list[Work
     """
     works: list[Work] = []
     servers = _servers_due(now)
-    waiting = sum(servers.values())
-    for server, is_due in servers.items():
+    waiting = sum(is_due for _, is_due in servers)
+    for server, is_due in servers:
         wanted = -(-(limit - len(works)) // max(1, waiting))
         waiting -= is_due
         if hands is not None:
-            wanted = min(wanted, hands.free_for(server))
+            wanted = min(wanted, hands.free_for(server.slug))
         if wanted > 0:
-            with transaction.atomic(durable=True):
-                profile, leases = _claim_of(server, wanted, now)
-            works += _load(profile, leases)
+            works += _claim_of(server, wanted, now)
     return works
 
 
-def _servers_due(now: datetime) -> dict[str, bool]:
+def _servers_due(now: datetime) -> list[tuple[ServerProfile, bool]]:
     """Servers that have something due (True), and others that a claim must sweep to know."""
     with prepared() as cursor:
-        cursor.execute(_SERVERS, [now - SWEEP, now, now, now, now, now + AHEAD, now + FARTHEST], prepare=True)
-        return dict(cursor.fetchall())
+        cursor.execute(_SERVERS, _moments(now), prepare=True)
+        return [(ServerProfile(**dict(zip(PROFILE, profile, strict=True))), is_due) for is_due, *profile in cursor]
 
 
-# A mark of the future is of a clock that was put back since, or of another worker's that goes ahead.
-_TO_BE_SWEPT = "(s.swept_at IS NULL OR s.swept_at NOT BETWEEN %s AND %s)"
-_SERVERS = f"""SELECT slug, is_due FROM (
-        SELECT s.slug, s.next_slot_at, {_TO_BE_SWEPT} AS to_be_swept, EXISTS (
-            SELECT FROM due d WHERE d.server_id = s.slug AND d.due_at <= %s
-                AND d.due_at >= COALESCE(s.due_since, '-infinity')
-                AND (d.lease_until IS NULL OR d.lease_until <= %s)) AS is_due
-        FROM server s WHERE (s.paused_until IS NULL OR s.paused_until <= %s)
-            AND (s.next_slot_at IS NULL OR s.next_slot_at NOT BETWEEN %s AND %s)) servers
-    WHERE is_due OR to_be_swept ORDER BY next_slot_at NULLS FIRST"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Lease:
-    look: int
-    misses: int
-    until: datetime
-    slot: datetime
-
-
-def _claim_of(server: str, wanted: int, now: datetime) -> tuple[ServerProfile, dict[str, _Lease]]:
-    """Lock the server's row, lease what is due, and reserve a slot for each."""
+def _claim_of(server: ServerProfile, wanted: int, now: datetime) -> list[Work]:
+    """Lease what is due at one server, with a slot for each. See Note [A claim is one statement]."""
+    until, gap = now + LEASE, pacing.slot_gap(server.max_qps)
+    asked = {"server": server.slug, "wanted": wanted, "gap": gap, "until": until, **_moments(now)}
     with prepared() as cursor:
-        # NO KEY: a new operation refers to this row, and need not wait for it.
-        cursor.execute(_LOCK_SERVER, [now - SWEEP, now, server], prepare=True)
-        next_slot_at, is_swept, since, *profile = cursor.fetchone() or ()
-        found = ServerProfile(**dict(zip(PROFILE, profile, strict=True)))
-        free_from, gap = _free_from(now + pacing.LEAD, next_slot_at), pacing.slot_gap(found.max_qps)
-        count = min(wanted, (now + AHEAD - free_from) // gap + 1)
-        leases: dict[str, _Lease] = {}
-        if count > 0:
-            until = now + LEASE
-            since = BEGINNING if is_swept else since
-            wanted_of = {"server": server, "since": since, "now": now, "until": until, "count": count}
-            cursor.execute(_TAKE, wanted_of, prepare=True)
-            for number, (_, _, operation, look, misses) in enumerate(sorted(cursor.fetchall())):
-                leases[operation] = _Lease(look=look, misses=misses, until=until, slot=free_from + number * gap)
-        if is_swept:
-            _set_mark(server, now)
-        if leases:
-            _reserve(server, free_from, gap, len(leases))
-    return found, leases
+        cursor.execute(_CLAIM, asked, prepare=True)
+        return [_work(found, server, until) for found in cursor]
 
 
-# An array, not a join: of a join the planner expects thousands of rows, and reads the whole table for them. By their
-# place, not by their key: they are locked, so nobody moves them, and no index need be asked again for each. A row that
-# moved between the statement's snapshot and its lock is not found there, and waits for the next claim.
-_TAKE = """
-    WITH first AS MATERIALIZED (
-        SELECT ctid, operation_id FROM due
-        WHERE server_id = %(server)s AND urgent AND due_at <= %(now)s
-            AND (lease_until IS NULL OR lease_until <= %(now)s)
-        ORDER BY due_at LIMIT %(count)s FOR UPDATE SKIP LOCKED),
-    then_ AS MATERIALIZED (
-        SELECT ctid FROM due
-        WHERE server_id = %(server)s AND NOT urgent AND due_at BETWEEN %(since)s AND %(now)s
-            AND (lease_until IS NULL OR lease_until <= %(now)s)
-        ORDER BY due_at LIMIT %(count)s - (SELECT count(*) FROM first) FOR UPDATE SKIP LOCKED)
-    UPDATE due SET lease_until = %(until)s, look = look + 1, urgent = false
-    WHERE ctid = ANY(ARRAY(SELECT ctid FROM first UNION ALL SELECT ctid FROM then_))
-    RETURNING operation_id NOT IN (SELECT operation_id FROM first) AS is_routine, due_at, operation_id::text, look,
-        misses"""
-
-
-def _set_mark(server: str, now: datetime) -> None:
-    """See Note [A low-water mark]."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """UPDATE server SET swept_at = %s, due_since = LEAST(%s,
-                (SELECT due_at FROM due WHERE server_id = %s ORDER BY due_at LIMIT 1))
-            WHERE slug = %s""",
-            [now, now - SKEW, server, server],
-        )
+def _moments(now: datetime) -> dict[str, datetime]:
+    return {
+        "now": now,
+        "swept": now - SWEEP,
+        "mark": now - SKEW,
+        "lead": now + pacing.LEAD,
+        "ahead": now + AHEAD,
+        "farthest": now + FARTHEST,
+    }
 
 
 _DECLARED = "(s.capabilities->>'{name}')::boolean"
@@ -231,8 +196,18 @@ PROFILE = {name: f"s.{name}" for name in ServerProfile.__dataclass_fields__} | {
     "lookup_disproved": "s.lookup_disproved <> ''",
     **{name: _DECLARED.format(name=name) for name in ("creates_tasks", "cancels_tasks", "lists_tasks")},
 }
-_LOCK_SERVER = f"""SELECT s.next_slot_at, {_TO_BE_SWEPT}, s.due_since, {", ".join(PROFILE.values())}
-    FROM server s WHERE s.slug = %s FOR NO KEY UPDATE"""
+# A mark of the future is of a clock that was put back since, or of another worker's that goes ahead.
+_TO_BE_SWEPT = "(s.swept_at IS NULL OR s.swept_at NOT BETWEEN %(swept)s AND %(now)s)"
+_FREE = "due_at <= %(now)s AND (lease_until IS NULL OR lease_until <= %(now)s)"
+_OF_IT = f"SELECT FROM due WHERE server_id = s.slug AND {_FREE}"
+# MATERIALIZED: or whether something is due would be found out twice.
+_SERVERS = f"""WITH known AS MATERIALIZED (
+        SELECT s.slug, {_TO_BE_SWEPT} AS to_be_swept, EXISTS ({_OF_IT} AND urgent)
+            OR EXISTS ({_OF_IT} AND due_at >= COALESCE(s.due_since, '-infinity')) AS is_due
+        FROM server s WHERE (s.paused_until IS NULL OR s.paused_until <= %(now)s)
+            AND (s.next_slot_at IS NULL OR s.next_slot_at NOT BETWEEN %(ahead)s AND %(farthest)s))
+    SELECT known.is_due, {", ".join(PROFILE.values())} FROM known JOIN server s ON s.slug = known.slug
+    WHERE known.is_due OR known.to_be_swept ORDER BY s.next_slot_at NULLS FIRST"""
 _CALL = {
     "release": LOOKED_AFTER_BY,
     "submission_key": "o.submission_key",
@@ -243,38 +218,64 @@ _CALL = {
     "as_task": "o.as_task",
     "arguments": "CASE WHEN o.task_id IS NULL THEN o.arguments END",
     "poll_ms": "o.poll_ms",
+    "misses": "d.misses",
+    "slot": "d.slot",
 }
-# The claim has brought what is to be known of `due`: to read it again would cost as much as the operation itself.
-_CLAIMED = "JOIN unnest(%(operations)s::uuid[], %(looks)s::bigint[]) d(operation_id, look) ON d.operation_id = o.id"
-_LOAD = f"""SELECT {SELECTED}, {", ".join(_CALL.values())} {JOINED.replace(DUE, _CLAIMED)}
-    WHERE o.id = ANY(%(operations)s::uuid[])"""
 
 
-def _load(server: ServerProfile, leases: Mapping[str, _Lease]) -> list[Work]:
-    if not leases:
-        return []
-    with prepared() as cursor:
-        looks = [lease.look for lease in leases.values()]
-        cursor.execute(_LOAD, {"operations": list(leases), "looks": looks}, prepare=True)
-        rows = ((row_from(found), found[-len(_CALL) :]) for found in cursor)
-        works = {row.id: _work(row, server, leases[row.id], call) for row, call in rows}
-    return [works[operation] for operation in leases]
+def _microseconds(interval: str) -> str:
+    return f"(EXTRACT(epoch FROM {interval}) * 1000000)::bigint"
 
 
-def _work(row: Row, server: ServerProfile, lease: _Lease, found: Sequence[Any]) -> Work:
-    call = dict(zip(_CALL, found, strict=True))
+# NO KEY: a new operation refers to the server's row, and need not wait for it.
+_LOCKED = f"""SELECT s.slug, {_TO_BE_SWEPT} AS to_be_swept, s.due_since,
+        GREATEST(%(lead)s, CASE WHEN s.next_slot_at <= %(farthest)s THEN s.next_slot_at END) AS free_from
+    FROM server s WHERE s.slug = %(server)s FOR NO KEY UPDATE"""
+_ROOM = f"""SELECT slug, to_be_swept, free_from, date_trunc('second', free_from) AS second,
+        CASE WHEN to_be_swept THEN '-infinity' ELSE COALESCE(due_since, '-infinity') END AS since,
+        CASE WHEN free_from > %(ahead)s THEN 0 ELSE LEAST(%(wanted)s,
+            {_microseconds("%(ahead)s - free_from")} / {_microseconds("%(gap)s")} + 1) END AS slots,
+        {_microseconds("date_trunc('second', free_from) + interval '999999 us' - free_from")}
+            / {_microseconds("%(gap)s")} + 1 AS of_second
+    FROM locked"""
+_FIRST = f"""SELECT ctid, operation_id FROM due WHERE server_id = %(server)s AND {_FREE} AND urgent
+    ORDER BY due_at LIMIT (SELECT slots FROM room) FOR UPDATE SKIP LOCKED"""
+_THEN = f"""SELECT ctid FROM due WHERE server_id = %(server)s AND {_FREE} AND NOT urgent
+        AND due_at >= (SELECT since FROM room)
+    ORDER BY due_at LIMIT (SELECT slots FROM room) - (SELECT count(*) FROM first) FOR UPDATE SKIP LOCKED"""
+# By their place, not by their key: they are locked, so nobody moves them, and no index need be asked again for each.
+# An array, not a join: of a join the planner expects thousands of rows, and reads the whole table for them.
+_TAKEN = """UPDATE due SET lease_until = %(until)s, look = look + 1, urgent = false
+    WHERE ctid = ANY(ARRAY(SELECT ctid FROM first UNION ALL SELECT ctid FROM then_))
+    RETURNING operation_id NOT IN (SELECT operation_id FROM first) AS is_routine, due_at, operation_id, look, misses"""
+# G3: no claim speaks for more than AHEAD, so its slots lie in one second and perhaps the next.
+_GIVEN = """SELECT room.*, taken.count, LEAST(taken.count, of_second) AS here, taken.count - of_second AS there,
+        CASE WHEN to_be_swept THEN (SELECT due_at FROM due WHERE server_id = %(server)s ORDER BY due_at LIMIT 1)
+            ELSE taken.last_at END AS mark
+    FROM room, (SELECT count(*), max(due_at) FILTER (WHERE is_routine) AS last_at FROM taken) taken"""
+_HERE = "g.here + CASE WHEN s.second_at = g.second THEN s.second_slots ELSE 0 END"
+_RESERVED = f"""UPDATE server s SET slots_given = s.slots_given + g.count,
+        next_slot_at = CASE WHEN g.count > 0 THEN g.free_from + g.count * %(gap)s ELSE s.next_slot_at END,
+        second_at = CASE WHEN g.there > 0 THEN g.second + interval '1 s' ELSE g.second END,
+        second_slots = CASE WHEN g.there > 0 THEN g.there ELSE {_HERE} END,
+        peak_slots = GREATEST(s.peak_slots, {_HERE}, g.there),
+        swept_at = CASE WHEN g.to_be_swept THEN %(now)s ELSE s.swept_at END,
+        due_since = CASE WHEN g.to_be_swept OR g.mark > s.due_since THEN LEAST(%(mark)s, g.mark) ELSE s.due_since END
+    FROM given g WHERE s.slug = g.slug AND (g.count > 0 OR g.to_be_swept)"""
+_LEASED = """JOIN (
+        SELECT operation_id, look, misses, room.free_from + %(gap)s * (row_number() OVER (
+            ORDER BY is_routine, due_at, operation_id) - 1) AS slot FROM taken, room) d ON d.operation_id = o.id"""
+_CLAIM = f"""WITH locked AS MATERIALIZED ({_LOCKED}), room AS MATERIALIZED ({_ROOM}),
+        first AS MATERIALIZED ({_FIRST}), then_ AS MATERIALIZED ({_THEN}), taken AS ({_TAKEN}),
+        given AS MATERIALIZED ({_GIVEN}), reserved AS ({_RESERVED})
+    SELECT {SELECTED}, {", ".join(_CALL.values())} {JOINED.replace(DUE, _LEASED)} ORDER BY d.slot"""
+
+
+def _work(found: Sequence[Any], server: ServerProfile, until: datetime) -> Work:
+    row, call = row_from(found), dict(zip(_CALL, found[-len(_CALL) :], strict=True))
     call["arguments"] = bytes(call["arguments"] or b"")
     call["input_schema"] = json.loads(call["input_schema"] or "{}")
-    return Work(
-        row=row,
-        ticket=ticket_of(row),
-        protocol=row.protocol,
-        server=server,
-        misses=lease.misses,
-        lease_until=lease.until,
-        slot=lease.slot,
-        **call,
-    )
+    return Work(row=row, ticket=ticket_of(row), protocol=row.protocol, server=server, lease_until=until, **call)
 
 
 def ticket_of(row: Row) -> Ticket:
@@ -308,7 +309,7 @@ def unchanged(looks: Sequence[Unchanged]) -> None:
     columns: list[Any] = [[u.operation for u in looks], [u.look for u in looks]]
     columns += [[u.next_at for u in looks], [u.misses for u in looks]]
     columns += [[strictjson.printable(u.trouble[:300]) for u in looks], [u.at for u in looks]]
-    with transaction.atomic(durable=True), prepared() as cursor:
+    with prepared() as cursor:
         cursor.execute(_GIVE_BACK, columns, prepare=True)
 
 

@@ -1,16 +1,19 @@
 """Leases and send slots: one holder at a time, never over the limit, never inside a pause (P1, P2, P4, F10)."""
 
+import threading
+from collections import Counter
 from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from operations import ledger, pacing
 from operations.ledger import claims
 from operations.ledger.claims import LEASE
 from operations.machine import StaleStep, State
-from tests.operations.room import NOON, together
+from operations.models import Server
+from tests.operations.room import NOON, PATIENCE_S, together, until_somebody_waits_for_a_lock
 
 
 @pytest.fixture(autouse=True)
@@ -166,6 +169,127 @@ class TestClaim:
         claimed = ledger.claim(limit=8, now=NOON)
 
         assert sorted(work.server.slug for work in claimed) == sorted([busy.server, calm.server] * 4)
+
+
+def write(sql, *values):
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+
+
+def hold(room):
+    write("SELECT FROM server WHERE slug = %s FOR NO KEY UPDATE", room.server)
+
+
+def behind(held, waits, *, meanwhile=lambda: None):
+    """Let `waits` wait for the lock that `held` takes, and commit it after `meanwhile`; give what both gave."""
+    is_held = threading.Event()
+
+    def first():
+        with transaction.atomic():
+            given = held()
+            is_held.set()
+            until_somebody_waits_for_a_lock()
+            meanwhile()
+        return given
+
+    def second():
+        assert is_held.wait(PATIENCE_S)
+        return waits()
+
+    return together(first, second)
+
+
+class TestWaiting:
+    """Note [A claim is one statement]: the snapshot of a claim that waited for another is older than its lock."""
+
+    def test_p2_p4_neither_a_slot_nor_an_operation_is_given_twice(self, room):
+        operations = [room.submit() for _ in range(8)]
+
+        first, second = behind(lambda: claim(room, limit=5), lambda: claim(room))
+
+        slots = [work.slot for work in [*first, *second]]
+        assert sorted(work.row.id for work in [*first, *second]) == sorted(operations)
+        assert {later - earlier for earlier, later in pairwise(slots)} == {pacing.slot_gap(50)}
+        assert Server.objects.get(slug=room.server).slots_given == 8
+
+    def test_p2_a_moment_that_was_reserved_meanwhile_is_not_in_the_claim(self, room):
+        room.submit()
+        taken = room.later(0.1)
+
+        _, (work,) = behind(
+            lambda: write("UPDATE server SET next_slot_at = %s WHERE slug = %s", taken, room.server),
+            lambda: claim(room),
+        )
+
+        assert work.slot == taken
+
+    def test_what_moved_meanwhile_is_left_alone(self, room):
+        moved, stays = room.at(State.WORKING), room.at(State.WORKING)
+        room.now = room.later(60)
+
+        def move():
+            write("UPDATE due SET due_at = %s WHERE operation_id = %s", room.later(600), moved)
+
+        _, works = behind(lambda: hold(room), lambda: claim(room), meanwhile=move)
+
+        assert [work.row.id for work in works] == [stays]
+        assert room.due(moved)[2] is None
+
+    def test_what_became_urgent_meanwhile_is_not_lost(self, room):
+        operation = room.at(State.WORKING)
+        room.now = room.later(60)
+
+        def press():
+            together(lambda: room.press(operation))
+
+        _, works = behind(lambda: hold(room), lambda: claim(room), meanwhile=press)
+        (work,) = claim(room, after_s=1)
+
+        assert works == []
+        assert work.row.state is State.CANCEL_REQUESTED
+
+    def test_p6_a_step_that_it_did_not_see_counts_all_the_same(self, room):
+        operation = room.at(State.TERMINAL_OBSERVED)
+        room.now = room.later(60)
+
+        def fetch():
+            together(lambda: room.step(ledger.fetch_started, operation))
+
+        _, (work,) = behind(lambda: hold(room), lambda: claim(room), meanwhile=fetch)
+        ledger.fetch_started(operation, ticket=work.ticket, now=room.now)
+
+        assert (room.row(operation).state, room.row(operation).fetches) == (State.FETCHING_RESULT, 2)
+
+
+class TestSeconds:
+    @pytest.mark.parametrize("max_qps", [1, 7.5, 50, 333, 1000])
+    def test_g3_what_claims_give_is_counted_in_its_second(self, rooms, max_qps):
+        room = rooms(max_qps=max_qps)
+        for _ in range(20):
+            room.submit()
+
+        slots = []
+        for number in range(6):
+            slots += [work.slot for work in claim(room, limit=3, after_s=0.93 * number)]
+
+        counted, server = Counter(slot.replace(microsecond=0) for slot in slots), Server.objects.get(slug=room.server)
+        assert len(slots) >= 4
+        assert (server.slots_given, server.peak_slots) == (len(slots), max(counted.values()))
+        assert (server.second_at, server.second_slots) == max(counted.items())
+        assert server.next_slot_at == slots[-1] + pacing.slot_gap(max_qps)
+
+    def test_g3_slots_across_the_turn_of_a_second_are_counted_in_two(self, rooms):
+        room = rooms(max_qps=100)
+        for _ in range(12):
+            room.submit()
+
+        slots = [work.slot for work in claim(room, after_s=0.9)]
+
+        server = Server.objects.get(slug=room.server)
+        first = sum(slot < room.later(1) for slot in slots)
+        assert 0 < first < len(slots) == 12
+        assert (server.second_at, server.second_slots) == (room.later(1), 12 - first)
+        assert server.peak_slots == max(first, 12 - first)
 
 
 class TestMark:
