@@ -37,6 +37,7 @@ from urllib.parse import parse_qs
 from uuid import UUID
 
 import psycopg
+from asgiref.typing import WebSocketSendEvent
 from channels.auth import get_user
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
@@ -52,7 +53,7 @@ EVERYTHING = "all"
 """Group of the sockets that hear of every operation."""
 EVERYBODY = "everybody"
 """Group of all sockets, for `resync`."""
-GATHER_S = 0.02
+GATHER_S, LONGEST_GATHER_S = 0.02, 0.2
 TELLING_SHARE = 0.2
 """Of the time of this process. See Note [Gather for a moment]."""
 MOST_AT_ONCE = 50
@@ -71,39 +72,40 @@ SIGNED_OUT = 4401
 log = logging.getLogger(__name__)
 
 
-_BEAT = '{"beat":true}'
-_RESYNC = {"": '{"resync":true}'}
+def _message(**told: str | int) -> WebSocketSendEvent:
+    """What is handed over for a socket: made once, however many hear it."""
+    return {"type": "websocket.send", "bytes": None, "text": json.dumps(told, separators=(",", ":"))}
 
 
-def _texts(moves: Mapping[str, int]) -> dict[str, str]:
-    """What is said of these moves, by operation: written once, however many hear it."""
-    return {operation: _text({"op": operation, "v": version}) for operation, version in moves.items()}
+_BEAT = _message(beat=True)
+_RESYNC = {"": _message(resync=True)}
 
 
-def _text(told: Mapping[str, Any]) -> str:
-    return json.dumps(told, separators=(",", ":"))
+def _messages(moves: Mapping[str, int]) -> dict[str, WebSocketSendEvent]:
+    """What is said of these moves, by operation."""
+    return {operation: _message(op=operation, v=version) for operation, version in moves.items()}
 
 
 class Box:
     """What one socket has still to be told. See Note [A box for each socket]."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
+        self._messages: dict[str, WebSocketSendEvent] = {}
         self._some = asyncio.Event()
 
-    def put(self, texts: Mapping[str, str]) -> None:
+    def put(self, messages: Mapping[str, WebSocketSendEvent]) -> None:
         """Add to it; what it says of the same operation already is replaced."""
-        self._texts |= texts
-        if len(self._texts) > MOST_AT_ONCE:
-            self._texts = dict(_RESYNC)
+        self._messages |= messages
+        if len(self._messages) > MOST_AT_ONCE:
+            self._messages = dict(_RESYNC)
         self._some.set()
 
-    async def take(self) -> list[str]:
+    async def take(self) -> list[WebSocketSendEvent]:
         """Wait until there is something, and take it all."""
         await self._some.wait()
         self._some.clear()
-        texts, self._texts = self._texts, {}
-        return list(texts.values())
+        messages, self._messages = self._messages, {}
+        return list(messages.values())
 
 
 class Listener:
@@ -168,10 +170,10 @@ class Listener:
                 if not self._boxes[group]:
                     del self._boxes[group]
 
-    def tell(self, group: str, texts: Mapping[str, str]) -> None:
+    def tell(self, group: str, messages: Mapping[str, WebSocketSendEvent]) -> None:
         """Tell every socket of the group."""
         for box in self._boxes.get(group, ()):
-            box.put(texts)
+            box.put(messages)
 
     def resync(self) -> None:
         """Tell every page to ask for everything again."""
@@ -211,11 +213,10 @@ class Listener:
             began = time.monotonic()
             async for notice in held.notifies(timeout=max(0.0, self._free_at - began)):
                 self._note(notice.payload)
-            began = time.monotonic()
+            began = time.thread_time()
             await self._pass_on(held)
             await asyncio.sleep(0)  # the sockets' own tasks run now: what they take is a part of it
-            ended = time.monotonic()
-            self._free_at = ended + max(GATHER_S, (ended - began) / TELLING_SHARE)
+            self._free_at = time.monotonic() + _rest_after(time.thread_time() - began)
 
     def _note(self, payload: str) -> None:
         try:
@@ -236,14 +237,19 @@ class Listener:
         if resync:
             self.resync()
             return
-        texts = _texts(gathered)
-        self.tell(EVERYTHING, texts)
+        messages = _messages(gathered)
+        self.tell(EVERYTHING, messages)
         for operation in gathered:
-            self.tell(_operation_group(operation), {operation: texts[operation]})
+            self.tell(_operation_group(operation), {operation: messages[operation]})
         # Last, for it asks the database: only those wait for it who do not see every server.
         if any(group.startswith(_SERVER) for group in self._boxes):
             for server, operations in (await asyncio.wait_for(_by_server(held, gathered), PROBE_S)).items():
-                self.tell(_server_group(server), {operation: texts[operation] for operation in operations})
+                self.tell(_server_group(server), {operation: messages[operation] for operation in operations})
+
+
+def _rest_after(telling: float) -> float:
+    """How long to gather after telling took so many seconds of the processor: on a busy machine it lasts longer."""
+    return min(max(GATHER_S, telling / TELLING_SHARE), LONGEST_GATHER_S)
 
 
 async def _by_server(held: psycopg.AsyncConnection[Any], moved: Iterable[str]) -> dict[str, list[str]]:
@@ -339,8 +345,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def _tell(self, box: Box) -> None:
         with contextlib.suppress(OSError):  # the browser is gone; `disconnect` follows
             while True:
-                for text in await box.take():
-                    await self.send(text_data=text)
+                for message in await box.take():
+                    await self.base_send(message)
 
     async def _beat(self) -> None:
         with contextlib.suppress(OSError):  # as above
@@ -354,17 +360,19 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def _beaten(self) -> Scope | None:
         """Say twice that the socket is alive, and return what the person sees by then."""
         await asyncio.sleep(BEAT_S)
-        await self.send(text_data=_BEAT)
+        await self.base_send(_BEAT)
         await asyncio.sleep(BEAT_S)
         seen = await self._sees()
         if seen == self._seen:
-            await self.send(text_data=_BEAT)
+            await self.base_send(_BEAT)
         return seen
 
     async def _sees(self) -> Scope | None:
         """Return which servers the person sees; None: nobody is signed in, or nobody who may see anything."""
-        # Read anew each time: the scope keeps the session and the user of the moment the socket was opened.
-        store = import_module(settings.SESSION_ENGINE).SessionStore(self.scope["session"].session_key)
+        # Read anew each time, and here alone: a session in the scope would be that of the moment the socket was opened,
+        # and its middleware looks at the session at every single send (T10).
+        key = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME)
+        store = import_module(settings.SESSION_ENGINE).SessionStore(key)
         user = await get_user({"session": store})  # type: ignore[typeddict-item]  # it reads nothing else
         actor = await database_sync_to_async(access.actor_of)(user)
         return actor.scope if actor and actor.may(access.Deed.SEE) else None

@@ -110,7 +110,7 @@ class Ground:
         """Run the tool server; give its address."""
         server = self.begin("tests.bench.remote", *words)
         try:
-            yield Remote(f"http://127.0.0.1:{json.loads(server.stdout.readline())['port']}")
+            yield Remote(f"http://127.0.0.1:{json.loads(server.stdout.readline())['port']}", server.pid)
         finally:
             server.terminate()
             server.wait(10)
@@ -127,6 +127,8 @@ class Remote:
     """The tool server, and what it knows."""
 
     url: str
+    pid: int = 0
+    """0: of another process's child, to be asked only."""
 
     def ask(self, path):
         with urllib.request.urlopen(self.url + path, timeout=30) as answer:

@@ -1,27 +1,31 @@
 """What a person waits for while fifty thousand operations are in flight and the poller works without rest.
 
-`python -m tests.bench.people watch WS SESSION REMOTE ROUNDS EACH` opens the sockets; in each round it presses cancel
-here and there and makes servers ask, and tells when each was heard of, sent, and shown.
+The poll load (a worker, its backends, the tool server) keeps one core; what people wait for has the other.
+
+`python -m tests.bench.people watch ADDRESS SESSION REMOTE ROUNDS EACH` is one person, with a crowd beside: in each
+round it presses cancel here and there and makes servers ask, and tells when each was committed, heard of, sent, shown.
 """
 
 import asyncio
 import contextlib
 import json
+import os
 import socket
 import statistics
 import sys
 import time
 import uuid
-from functools import partial
 
+from console.ground.processes import UVICORN
 from tests.bench.ground import Remote, soon
 from tests.bench.table import Line
 
-IN_FLIGHT, SOCKETS, GAP_S = 50_000, 100, 0.25
+IN_FLIGHT, INTERVAL_S, SOCKETS, GAP_S = 50_000, 50, 100, 0.25
 PATIENCE_S = 30.0
 FORM = 'id="answer"'
-TEXT, PING, PONG, FINAL, MASKED, LONGER = 0x1, 0x9, 0xA, 0x80, 0x80, 126
-"""Of RFC 6455."""
+POLLER = "bench_poller"
+CORES = (0, 1)
+"""The poll load's, and everybody else's."""
 
 
 def percentile(values, share):
@@ -40,8 +44,8 @@ def seed(url):
     from tests.bench import seeds
     from tests.console import factories as make
 
-    seeds.server("bench", url + "/mcp", max_qps=2_000)
-    seeds.operations("bench", IN_FLIGHT, due="now() - random() * interval '1 minute'")
+    seeds.server("bench", url + "/fast/mcp", max_qps=2_000, poll_floor_ms=INTERVAL_S * 1_000)
+    seeds.operations("bench", IN_FLIGHT, due=f"now() + random() * interval '{INTERVAL_S} s'")
     seeds.analyse()
     person = make.person("olga", "operator", "approver")
     session = SessionStore()
@@ -52,109 +56,107 @@ def seed(url):
     print(json.dumps({"session": session.session_key}))
 
 
-class Browser(asyncio.Protocol):
-    """One socket, read as it comes with next to no work: what is measured is the product, not who measures."""
-
-    def __init__(self, request, heard):
-        self._request, self._heard, self._held, self._is_open = request, heard, b"", False
-        self.opened = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport):
-        self._transport = transport
-        transport.write(self._request)
-
-    def data_received(self, data):
-        at = time.monotonic()
-        self._held += data
-        if not self._is_open:
-            head, found, rest = self._held.partition(b"\r\n\r\n")
-            if not found:
-                return
-            if b" 101 " not in head.split(b"\r\n", 1)[0]:
-                self.opened.set_exception(ConnectionError(head.decode("latin-1")))
-                return
-            self._is_open, self._held = True, rest
-            self.opened.set_result(None)
-        while (frame := self._frame()) is not None:
-            kind, told = frame
-            if kind == TEXT:
-                self._heard(told, at)
-            elif kind == PING:
-                # A client masks what it sends; with zeros, that changes nothing.
-                self._transport.write(bytes([FINAL | PONG, MASKED | len(told)]) + bytes(4) + told)
-
-    def _frame(self):
-        """Take one whole frame off what is held: its kind and what it says; None where it is not whole yet."""
-        if len(self._held) < 2:
-            return None
-        begins, size = 2, self._held[1]
-        if size == LONGER:
-            begins, size = 4, int.from_bytes(self._held[2:4], "big")
-        if len(self._held) < begins + size:
-            return None
-        kind, told = self._held[0] & 0x0F, self._held[begins : begins + size]
-        self._held = self._held[begins + size :]
-        return kind, told
-
-
-class Browsers:
-    """A hundred browsers on one page each, and one of them that opens the form as soon as there is one."""
+class Person:
+    """One person's browser: it clicks, and opens a form as soon as it hears of something that asks."""
 
     def __init__(self, address, session):
         self._address, self._session = address, session
-        self.heard = {}
-        """By operation and version: when each socket heard of it."""
         self.asked, self.shown, self._opening = set(), {}, set()
 
     @contextlib.asynccontextmanager
-    async def watching(self):
+    async def present(self):
         import httpx
 
-        headers, host = {"Cookie": f"sessionid={self._session}"}, self._address.partition("//")[2]
-        request = (
-            f"GET /ws/live HTTP/1.1\r\nHost: {host}\r\nOrigin: {self._address}\r\nCookie: {headers['Cookie']}\r\n"
-            "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-        ).encode()
-        name, port = host.split(":")
+        from tests.bench.crowd import Browser
+
+        browser = Browser(self._address, self._session)
+        browser.open()
+        loop, headers = asyncio.get_running_loop(), {"Cookie": f"sessionid={self._session}"}
         async with httpx.AsyncClient(
             base_url=self._address, headers=headers, trust_env=False, timeout=PATIENCE_S
         ) as self._pages:
-            made = [
-                await asyncio.get_running_loop().create_connection(
-                    partial(Browser, request, partial(self._hear, number)), name, int(port)
-                )
-                for number in range(SOCKETS)
-            ]
-            for _, browser in made:
-                await browser.opened
+            loop.add_reader(browser.socket, self._hear, browser)
             yield
-            for transport, _ in made:
-                transport.abort()
+            loop.remove_reader(browser.socket)
+            browser.socket.close()
 
-    def _hear(self, number, text, at):
-        if not text.startswith(b'{"op"'):
-            return
-        told = json.loads(text)
-        self.heard.setdefault(told["op"], {}).setdefault(told["v"], {}).setdefault(number, at)
-        if number == 0 and told["op"] in self.asked - self.shown.keys():
-            opening = asyncio.get_running_loop().create_task(self._open(told["op"]))
-            self._opening.add(opening)
-            opening.add_done_callback(self._opening.discard)
+    def _hear(self, browser):
+        for _, _, told in browser.hear():
+            if told["op"] in self.asked - self.shown.keys():
+                opening = asyncio.get_running_loop().create_task(self._open(told["op"]))
+                self._opening.add(opening)
+                opening.add_done_callback(self._opening.discard)
 
     async def _open(self, operation):
         answer = await self._pages.get(f"/approvals/{operation}/1/")
         if answer.status_code == 200 and FORM in answer.text:
-            self.shown.setdefault(operation, time.monotonic())
+            self.shown.setdefault(operation, time.time())
 
-    def told(self, operation, since):
-        """Milliseconds from a moment until each socket heard of a version of the operation that came after it."""
-        first = {}
-        for at_sockets in self.heard.get(operation, {}).values():
-            for number, at in at_sockets.items():
-                if at >= since:
-                    first[number] = min(at, first.get(number, at))
-        return [1e3 * (at - since) for at in first.values()]
+    async def press(self, operation):
+        """Click on cancel, and look at the page that the click leads to; tell when it was clicked."""
+        form = await self._pages.get(f"/operations/{operation}/cancel/")
+        token = form.cookies.get("csrftoken") or self._pages.cookies["csrftoken"]
+        told = {"kind": "need", "reason": "The bench no longer needs it.", "seen_generation": 0}
+        began = time.time()
+        cookies = f"sessionid={self._session}; csrftoken={token}"
+        answer = await self._pages.post(
+            f"/operations/{operation}/cancel/", data=told, headers={"X-CSRFToken": token, "Cookie": cookies}
+        )
+        if answer.status_code != 302:
+            raise RuntimeError(f"a cancel was answered with {answer.status_code}")
+        await self._pages.get(answer.headers["Location"])
+        await asyncio.sleep(GAP_S)
+        return began
+
+    async def stamps(self):
+        """When each commit returned in the site, and when the site itself heard of it."""
+        return (await self._pages.get("/bench/stamps")).json()
+
+
+class Crowd:
+    """The hundred browsers, in a process of their own."""
+
+    def __init__(self, address, session):
+        self._words = ("-m", "tests.bench.crowd", address, session, str(SOCKETS))
+
+    @contextlib.asynccontextmanager
+    async def present(self):
+        pipe = asyncio.subprocess.PIPE
+        self._played = await asyncio.create_subprocess_exec(
+            sys.executable, *self._words, stdin=pipe, stdout=pipe, limit=2**26
+        )
+        try:
+            await self._played.stdout.readline()
+            yield
+        finally:
+            self._played.kill()
+            await self._played.wait()
+
+    async def told(self, moves):
+        """Of each (operation, version): by socket, when it or a later version came, and when that was read."""
+        self._played.stdin.write(b"\n")
+        heard = json.loads(await self._played.stdout.readline())
+        return {(operation, version): _first(heard.get(operation, {}), version) for operation, version in moves}
+
+    async def all_told(self, moves):
+        """As above, once every socket has heard of every one."""
+        ends = time.monotonic() + PATIENCE_S
+        while True:
+            told = await self.told(moves)
+            if all(len(at) == SOCKETS for at in told.values()):
+                return told
+            if time.monotonic() > ends:
+                raise TimeoutError("not every socket has heard of it")
+            await asyncio.sleep(0.2)
+
+
+def _first(heard, version):
+    first = {}
+    for its_version, told in heard.items():
+        for number, came, read in told:
+            if int(its_version) >= version and came < first.get(number, (float("inf"),))[0]:
+                first[number] = (came, read)
+    return first
 
 
 async def watch(address, session, remote, rounds, each):
@@ -164,36 +166,44 @@ async def watch(address, session, remote, rounds, each):
     import logging
 
     logging.disable(logging.WARNING)
-    browsers, told = Browsers(address, session), []
-    rounds += 1  # the first one warms the pages up, and counts for nothing
-    chosen = await asyncio.to_thread(_choose, 2 * rounds * each)
-    async with browsers.watching():
-        await _all_listening(browsers)
-        for number in range(rounds):
+    person, crowd, told = Person(address, session), Crowd(address, session), []
+    chosen = await asyncio.to_thread(_choose, 2 * (rounds + 1) * each)
+    async with person.present(), crowd.present():
+        await _all_listening(crowd)
+        for number in range(rounds + 1):  # the first one warms the pages up, and counts for nothing
             mine = chosen[2 * number * each : 2 * (number + 1) * each]
-            pressed = await asyncio.to_thread(_press, mine[:each])
-            began = {}
-            for operation, task in mine[each:]:
-                browsers.asked.add(operation)
-                began[operation] = await asyncio.to_thread(_ask, remote, operation, task)
-            await _until(lambda began=began: browsers.shown.keys() >= began.keys())
-            await _until(lambda pressed=pressed: all(
-                len(browsers.told(one["operation"], one["committed"])) == SOCKETS for one in pressed
-            ))  # fmt: skip
-            told.append(
-                {
-                    "told": [ms for one in pressed for ms in browsers.told(one["operation"], one["committed"])],
-                    "pressed": {one["task"]: one["began"] for one in pressed},
-                    "shown": [1e3 * (browsers.shown[one] - at) for one, at in began.items() if one in browsers.shown],
-                }
-            )
+            told.append(await _round(person, crowd, remote, mine[:each], mine[each:]))
     print(json.dumps({"rounds": told[1:]}))
 
 
-async def _all_listening(browsers):
+async def _round(person, crowd, remote, to_cancel, to_ask):
+    clicked = {task: await person.press(operation) for operation, task in to_cancel}
+    began = {}
+    for operation, task in to_ask:
+        person.asked.add(operation)
+        began[operation] = await asyncio.to_thread(_ask, remote, operation, task)
+        await asyncio.sleep(GAP_S)
+    await _until(lambda: person.shown.keys() >= began.keys())
+    stamps = await person.stamps()
+    mine, moves = {operation for operation, _ in to_cancel}, {}
+    for move, at in stamps["committed"].items():
+        operation, version = move.split()
+        if operation in mine:
+            moves[operation, int(version)] = (at, stamps["heard"].get(move, at))
+    told = await crowd.all_told(moves)
+    return {
+        "heard": [1e3 * (heard - at) for at, heard in moves.values()],
+        "came": [1e3 * (came - moves[move][0]) for move, at in told.items() for came, _ in at.values()],
+        "read": [1e3 * (read - moves[move][0]) for move, at in told.items() for _, read in at.values()],
+        "clicked": clicked,
+        "shown": [1e3 * (person.shown[one] - at) for one, at in began.items()],
+    }
+
+
+async def _all_listening(crowd):
     """Announce something until every socket has heard of it: before, a move may be told to some of them only."""
     mark, ends, version = str(uuid.uuid4()), time.monotonic() + PATIENCE_S, 0
-    while len(browsers.told(mark, 0.0)) < SOCKETS:
+    while len((await crowd.told([(mark, 1)]))[mark, 1]) < SOCKETS:
         if time.monotonic() > ends:
             raise TimeoutError("not every socket listens")
         version += 1
@@ -215,7 +225,7 @@ async def _until(holds):
     while not holds() and time.monotonic() < ends:  # noqa: ASYNC110 - two things at once, in three processes
         await asyncio.sleep(0.05)
     if not holds():
-        raise TimeoutError("not everybody heard of it, or saw the form")
+        raise TimeoutError("not everybody saw the form")
 
 
 def _choose(count):
@@ -226,31 +236,6 @@ def _choose(count):
         return cursor.fetchall()
 
 
-def _press(chosen):
-    """Press cancel here and there; note when each press began and when it was committed."""
-    from datetime import UTC, datetime
-    from unittest import mock
-
-    from django.db import connection
-
-    from operations import announce, ledger
-
-    committed, moved, pressed = {}, announce.moved, []
-
-    def noted(operation, version):
-        committed.setdefault(operation, time.monotonic())
-        moved(operation, version)
-
-    with mock.patch.object(announce, "moved", noted):
-        for operation, task in chosen:
-            began = time.monotonic()
-            ledger.request_cancel(operation, seen_generation=None, by="person:olga", reason="", now=datetime.now(UTC))
-            pressed.append({"operation": operation, "task": task, "began": began, "committed": committed[operation]})
-            time.sleep(GAP_S)
-    connection.close()
-    return pressed
-
-
 def _ask(remote, operation, task):
     """Make the server ask for input, and hint at it as a push would (P7); tell when it began to ask."""
     from datetime import UTC, datetime
@@ -259,11 +244,55 @@ def _ask(remote, operation, task):
 
     from operations import ledger
 
-    began = Remote(remote).ask(f"/ask/{task}")["now"]
+    Remote(remote).ask(f"/ask/{task}")
+    began = time.time()
     ledger.nudge(operation, now=datetime.now(UTC))
     connection.close()
-    time.sleep(GAP_S)
     return began
+
+
+class Load:
+    """The poll load, on a core of its own: a worker as the product runs it, its backends, and the tool server."""
+
+    def __init__(self, ground, remote, database):
+        import psutil
+
+        self._ground, self._remote, self._database = ground, remote, database
+        own = f"{database} application_name={POLLER}"
+        self._worker = ground.begin("tests.bench.limiting", "work", 600, 0, conninfo=own)
+        # Before it has a thread: each of them comes to where the one was that made it.
+        self._processes = [psutil.Process(self._worker.pid), psutil.Process(remote.pid)]
+        self._pin(self._processes, CORES[0])
+        self._worker.stdout.readline()
+        self._held = {}
+
+    def settle(self, others):
+        """Pin what has come up by now, the others to the other core."""
+        import psutil
+        import psycopg
+
+        with psycopg.connect(self._database, autocommit=True) as asked:
+            rows = asked.execute("SELECT pid FROM pg_stat_activity WHERE application_name = %s", [POLLER]).fetchall()
+        backends = [psutil.Process(pid) for (pid,) in rows]
+        self._pin(backends, CORES[0])
+        self._pin([psutil.Process(one.pid) for one in others], CORES[1])
+        self._processes = self._processes[:2] + backends
+
+    def _pin(self, processes, core):
+        import psutil
+
+        if psutil.cpu_count() > max(CORES):
+            for one in processes:
+                for thread in one.threads():
+                    os.sched_setaffinity(thread.id, {core})
+
+    def spent(self):
+        """Processor seconds of all of it so far."""
+        return sum(sum(one.cpu_times()[:2]) for one in self._processes)
+
+    def end(self):
+        self._worker.kill()
+        self._worker.wait()
 
 
 def lines(ground, quick):
@@ -273,24 +302,31 @@ def lines(ground, quick):
         port = listener.getsockname()[1]
     with ground.remote() as remote:
         session = ground.child("tests.bench.people", "seed", remote.url, conninfo=database)["session"]
-        web = ground.begin(
-            "uvicorn", "console.asgi:application", "--port", port, "--log-level", "warning", "--lifespan", "off",
-            "--ws", "websockets-sansio", conninfo=database, LONGCALL_DEBUG=1,
-        )  # fmt: skip
+        ground.child("django", "prepare", conninfo=database)
+        web = ground.begin("uvicorn", "tests.bench.stamped:application", "--port", port, *UVICORN, conninfo=database)
         soon(lambda: _answers(port))
-        poller = ground.begin("tests.bench.limiting", "work", 600, 0, conninfo=database)
-        poller.stdout.readline()
+        load = Load(ground, remote, database)
+        time.sleep(2)
+        load.settle([web])
+        began, spent, came = time.monotonic(), load.spent(), remote.ask("/count")["came"]
         words = ["watch", f"http://127.0.0.1:{port}", session, remote.url, rounds, each]
         told = ground.child("tests.bench.people", *words, conninfo=database)["rounds"]
+        lasted = time.monotonic() - began
+        share, looks = (load.spent() - spent) / lasted, (remote.ask("/count")["came"] - came) / lasted
         cancels = remote.ask("/log")["cancels"]
-        for one in (poller, web):
-            one.kill()
-            one.wait()
+        load.end()
+        web.kill()
+        web.wait()
     ground.drop(database)
-    sent = [[1e3 * (cancels[task] - at) for task, at in one["pressed"].items() if task in cancels] for one in told]
-    yield from _lines(f"commit to browser, {SOCKETS} sockets", [one["told"] for one in told], name="T10", ceiling=50)
-    yield from _lines("cancel pressed to request sent", sent)
+    # The tool server's log is by the monotonic clock.
+    shift = time.time() - time.monotonic()
+    sent = [[1e3 * (cancels[task] + shift - at) for task, at in one["clicked"].items()] for one in told]
+    yield from _lines(f"commit to browser, {SOCKETS} sockets", [one["came"] for one in told], name="T10", ceiling=50)
+    yield from _lines("  of it until the site itself hears of it", [one["heard"] for one in told])
+    yield from _lines("  and until one process has read all sockets", [one["read"] for one in told])
+    yield from _lines("cancel clicked to request sent", sent)
     yield from _lines("input required at the server to form in the browser", [one["shown"] for one in told])
+    yield Line("", f"meanwhile the poll load kept so much of its core, at {looks:,.0f} looks/s", (share,))
 
 
 def _lines(what, rounds, *, name="", ceiling=None):

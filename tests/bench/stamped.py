@@ -1,0 +1,40 @@
+"""The product's site as it is, with a stamp where a commit has returned and where the site itself hears of it.
+
+Served by uvicorn as `tests.bench.stamped:application`; under /bench/stamps it tells both, by the machine's clock.
+"""
+
+import json
+import time
+
+from console.asgi import application as site
+from console.live import Listener
+from operations import announce
+
+committed, heard = {}, {}
+"""By operation and version."""
+_moved, _note = announce.moved, Listener._note
+
+
+def _stamp_commit(operation, version):
+    committed.setdefault(f"{operation} {version}", time.time())
+    _moved(operation, version)
+
+
+def _stamp_hearing(listener, payload):
+    at = time.time()
+    _note(listener, payload)
+    told = json.loads(payload)
+    heard.setdefault(f"{told['op']} {told['v']}", at)
+
+
+announce.moved, Listener._note = _stamp_commit, _stamp_hearing
+
+
+async def application(scope, receive, send):
+    if scope.get("path") != "/bench/stamps":
+        await site(scope, receive, send)
+        return
+    body = json.dumps({"committed": committed, "heard": heard}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
