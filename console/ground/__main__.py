@@ -38,7 +38,7 @@ def greet(product: Product) -> None:
     """Say where the site is, who may sign in, and what to do first."""
     tell(f"\nLongcall is running at {product.address}/   (Ctrl-C stops it; logs in {product.home.logs})\n")
     if product.demo_port is None:
-        tell("First: make an admin with `python3 manage.py createsuperuser` in another shell.\n")
+        tell("First: make an admin with `python3 manage.py make_admin NAME` in another shell.\n")
         return
     if product.home.people.exists():
         tell("Sign in as")

@@ -1,4 +1,4 @@
-"""The commands for a shell: issue_token, register_server, submit."""
+"""The commands for a shell: issue_token, make_admin, register_server, submit."""
 
 import re
 import stat
@@ -7,11 +7,15 @@ import time
 from io import StringIO
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from adapters.contract import Capabilities, Negotiation
-from console import tokens
+from console import people, tokens
+from console.access import Role
 from console.models import ApiToken, Scope
 from operations import ledger, registration
 from operations.queries import api as calls
@@ -167,6 +171,38 @@ class TestSubmit:
 
         with pytest.raises(CommandError, match="audit"):
             self.submitted()
+
+
+class TestMakeAdmin:
+    def test_the_first_admin_signs_in_with_what_was_shown_and_makes_the_next_person(self):
+        password = said("make_admin", "root").splitlines()[-1]
+        browser = Client()
+
+        assert browser.login(username="root", password=password)
+        made = browser.post(
+            reverse("person_new"), {"username": "ann", "roles": ["viewer"], "reason": "the first of us"}
+        )
+
+        assert made["Location"] == reverse("person", args=["ann"])
+
+    def test_whoever_exists_keeps_their_roles_and_comes_in_again(self):
+        """Also somebody who was shut out: it is the way back in when no admin is left."""
+        user = factories.person("ann", Role.OPERATOR)
+        User.objects.filter(pk=user.pk).update(is_active=False)
+
+        password = said("make_admin", "ann", "--reason", "nobody else could come in").splitlines()[-1]
+
+        assert Client().login(username="ann", password=password)
+        assert people.read("ann").roles == (Role.OPERATOR, Role.ADMIN)
+
+    @pytest.mark.parametrize("name", ["ANN", "two words"])
+    def test_a_name_that_nobody_may_have_is_refused(self, name):
+        factories.person("ann", Role.VIEWER)
+
+        with pytest.raises(CommandError):
+            said("make_admin", name)
+
+        assert [one.username for one in people.find()] == ["ann"]
 
 
 def test_safe_mode_says_what_it_shut_and_what_it_doubts():

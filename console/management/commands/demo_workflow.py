@@ -233,6 +233,7 @@ class Command(BaseCommand):
         wish = home / "demo-workflow.again"
         if again:
             wish.touch()
+            self._tell("asked: another run begins when the present one has ended")
             return
         store = Store(home / "demo-workflow.json")
         while True:
