@@ -6,6 +6,8 @@ and a test holds the list against them. What a server says itself is not ours to
 
 from __future__ import annotations
 
+import re
+
 from django.utils import translation
 from django.utils.translation import gettext_noop as _
 
@@ -159,11 +161,82 @@ SAID = frozenset(
         _("needs second person"),
         _("stale step"),
         _("illegal step"),
+        # the addresses by whose names the audit calls what was tried and refused
+        _("operation cancel many"),
+        _("evidence"),
+        _("reconcile many"),
+        _("reconcile incident act"),
+        _("team new"),
+        _("team edit"),
+        _("team route new"),
+        _("team route"),
+        _("team route test"),
+        _("team route drop"),
+        _("person password"),
+        _("password"),
+        _("token revoke"),
+        _("adapter share"),
+        _("adapter switch"),
+        _("adapter retire"),
+        _("adapter rollback"),
+        _("adapter drill"),
+        _("adapter trial"),
+        _("divergence close"),
+        _("server new"),
+        _("server edit"),
+        _("server test"),
+        _("server negotiate"),
+        _("server seen"),
+        _("server switch"),
+        _("tool policy"),
+        _("approval class"),
+        _("approval tool"),
+        # why a person was turned away
+        _("the form did not come from a page of ours for this person"),
+        _("not allowed"),
+        _("there is nothing here that this person sees"),
+        _("it has changed since the page was shown"),
+        _("what was typed was not accepted"),
+        _("too many attempts"),
+        _("too many attempts; further ones are not listed"),
+        _("closed before"),
+        _("it was revoked before"),
+        _("looked at before"),
+        _("no open proposal"),
+        _("no reason was given"),
+        _("no row was chosen"),
+        _("no such release, or no reason"),
+        _("settled before"),
+        _("the deadline has changed since the page was shown"),
+        # parts of the forms below
+        _("no media type"),
+        _("received, but not answered"),
+        _("a redirect, not followed"),
+        _("not a protocol answer (a login page?)"),
     }
 )
 """What may be said, in the source's own words."""
+FORMS = (
+    _("the mail server did not take it: {kind}"),
+    _("the environment holds no signing secret {name}"),
+    _("the signing secret {name} cannot be read"),
+    _("the webhook answered with {status}"),
+    _("the webhook could not be reached: {why}"),
+    _("HTTP {status}, {kind}, {size} bytes: {more}"),
+    _("HTTP {status}, {kind}, {size} bytes"),
+    _("a redirect to {place}, not followed"),
+)
+"""What may be said around something that differs, the narrower form first; what fills a gap may be listed itself."""
+_GAP = re.compile(r"\\{(\w+)\\}")
+_PATTERNS = tuple((form, re.compile(_GAP.sub(r"(?P<\1>.*?)", re.escape(form)))) for form in FORMS)
 
 
 def in_words(said: str) -> str:
     """Say it in the reader's language; what is not listed, such as a server's own words, stays as it is."""
-    return translation.gettext(said) if said in SAID else said
+    if said in SAID:
+        return translation.gettext(said)
+    for form, pattern in _PATTERNS:
+        if found := pattern.fullmatch(said):
+            gaps = {name: in_words(value) for name, value in found.groupdict().items()}
+            return translation.gettext(form).format(**gaps)
+    return said

@@ -27,7 +27,7 @@ NOTED_READS = frozenset({"evidence", "proof_export", "audit_export"})
 """Reading these is an act of its own: raw payloads, and whole exports."""
 OWN_AFFAIRS = frozenset({"preferences"})
 """Posts that change nothing but the browser they come from."""
-_WORDS = {
+WORDS = {
     HTTPStatus.BAD_REQUEST: "the form did not come from a page of ours for this person",
     HTTPStatus.FORBIDDEN: "not allowed",
     HTTPStatus.NOT_FOUND: "there is nothing here that this person sees",
@@ -35,6 +35,7 @@ _WORDS = {
     HTTPStatus.UNPROCESSABLE_ENTITY: "what was typed was not accepted",
     HTTPStatus.TOO_MANY_REQUESTS: "too many attempts",
 }
+"""Why somebody was turned away, by the status of the answer, where the page itself did not say it."""
 
 
 class AuditMiddleware:
@@ -93,7 +94,7 @@ def _note(request: HttpRequest, response: HttpResponse, origin: ledger.Origin) -
     if response.status_code < HTTPStatus.BAD_REQUEST and not refusal and not _is_failed_login(request, response):
         ledger.audit(by, what, target, now=now)
         return
-    said = refusal or _WORDS.get(HTTPStatus(response.status_code), f"answered with {response.status_code}")
+    said = refusal or WORDS.get(HTTPStatus(response.status_code), f"answered with {response.status_code}")
     ledger.audit_refused(by, what, target, now=now, reason=said)
 
 

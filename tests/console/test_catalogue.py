@@ -7,12 +7,12 @@ import polib
 import pytest
 from django.template import Context, Template
 from django.test import Client
-from django.urls import reverse
+from django.urls import URLPattern, reverse
 from django.utils import translation
 from django.utils.translation import trans_real
 
 from adapters import http
-from console import catalogue, sentences, words
+from console import catalogue, sentences, urls, witness, words
 from console.access import Role
 from console.catalogue import Message
 from console.ground.home import PROJECT, Home
@@ -204,6 +204,36 @@ class TestSentences:
         assert len(verbs) > 12
         assert [verb for verb in sorted(verbs) if verb.replace("_", " ").lower() not in sentences.SAID] == []
 
+    def test_what_the_audit_calls_what_was_tried(self):
+        """The name of every address that takes a form, and of those whose reading is noted."""
+        takers = {
+            (f"console.views.{path.stem}", node.name)
+            for path in (PROJECT / "console" / "views").glob("*.py")
+            for node in ast.parse(path.read_text()).body
+            if isinstance(node, ast.FunctionDef) and any("POST" in ast.unparse(one) for one in node.decorator_list)
+        }
+        named = {
+            one.name
+            for one in urls.urlpatterns
+            if isinstance(one, URLPattern) and (one.callback.__module__, one.callback.__name__) in takers
+        }
+
+        assert len(named) > 40
+        tried = (named | witness.NOTED_READS) - witness.OWN_AFFAIRS
+        assert [name for name in sorted(tried) if name.replace("_", " ") not in sentences.SAID] == []
+
+    def test_why_a_person_was_turned_away(self):
+        said = {
+            node.value.value
+            for path in (PROJECT / "console").rglob("*.py")
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "request.refusal"
+            if isinstance(node.value, ast.Constant)
+        }
+
+        assert len(said) > 8
+        assert [one for one in sorted(said | set(witness.WORDS.values())) if one not in sentences.SAID] == []
+
     def test_every_role(self):
         assert [role for role in Role if role not in sentences.SAID] == []
 
@@ -212,6 +242,15 @@ class TestSentences:
         with translation.override(CHINESE):
             assert sentences.in_words("no answer in time") == "没有按时应答"
             assert sentences.in_words("Approvals") == "Approvals"
+
+    @pytest.mark.usefixtures("compiled")
+    def test_what_differs_stands_in_a_sentence_of_ours(self):
+        """Words of ours are translated around what differs, and in it; a server's own stay, whatever they hold."""
+        with translation.override(CHINESE):
+            assert "没有媒体类型" in sentences.in_words("HTTP 503, no media type, 0 bytes")
+            assert sentences.in_words("the webhook answered with 500") == "Webhook 应答了 500"
+            assert sentences.in_words("the environment holds no signing secret '{x}'") == "环境中没有签名密钥 '{x}'"
+            assert sentences.in_words("HTTP {0}") == "HTTP {0}"
 
 
 class TestMarks:
