@@ -10,8 +10,8 @@ LATE = timedelta(milliseconds=50)
 """A request that misses its moment by more than this takes another."""
 LEAD = timedelta(milliseconds=25)
 """How far ahead the first moments of a claim lie: the claim has to come back before they do."""
-_MARGIN = 1.075
-"""Of a window of one second: room for LATE and for jitter between sender and server."""
+MARGIN = 1.075
+"""How much of a second its requests are spread over: room for LATE and for jitter between sender and server."""
 DELIVERY_GAP = timedelta(milliseconds=500)
 """After an answer or a cancel has been taken, how soon to look whether it was used."""
 SLOW = timedelta(minutes=5)
@@ -28,7 +28,7 @@ _MAX_DOUBLINGS = 10
 def slot_gap(max_qps: float) -> timedelta:
     """Return the distance of two send moments at which no second sees more than `max_qps` requests."""
     whole = math.floor(max_qps) if max_qps >= 1 else max_qps  # 7.5 a second: the eighth would be one too many
-    return timedelta(seconds=_MARGIN / whole)
+    return timedelta(seconds=MARGIN / whole)
 
 
 def next_look(

@@ -44,10 +44,9 @@ lease; and one whose interval is shorter than a lease needs the second write any
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection, transaction
@@ -67,7 +66,6 @@ FARTHEST = timedelta(minutes=10)
 SWEEP = timedelta(seconds=2)
 SKEW = timedelta(seconds=5)
 """How far behind the clock of a claim another worker's may be, before the mark hides what it makes due."""
-BEGINNING = datetime.min.replace(tzinfo=UTC)
 LOOKED_AFTER_BY = "CASE WHEN o.created_epoch = p.epoch THEN o.release ELSE p.release END"
 """O3: what was begun before a rollback is looked after by the release that took over, without its row being written."""
 
@@ -173,8 +171,8 @@ def _servers_due(now: datetime) -> list[tuple[ServerProfile, bool]]:
 
 def _claim_of(server: ServerProfile, wanted: int, now: datetime) -> list[Work]:
     """Lease what is due at one server, with a slot for each. See Note [A claim is one statement]."""
-    until, gap = now + LEASE, pacing.slot_gap(server.max_qps)
-    asked = {"server": server.slug, "wanted": wanted, "gap": gap, "until": until, **_moments(now)}
+    until = now + LEASE
+    asked = {"server": server.slug, "wanted": wanted, "margin": pacing.MARGIN, "until": until, **_moments(now)}
     with prepared() as cursor:
         cursor.execute(_CLAIM, asked, prepare=True)
         return [_work(found, server, until) for found in cursor]
@@ -227,16 +225,20 @@ def _microseconds(interval: str) -> str:
     return f"(EXTRACT(epoch FROM {interval}) * 1000000)::bigint"
 
 
+# As `pacing.slot_gap`.
+_GAP = "make_interval(secs => %(margin)s / CASE WHEN s.max_qps >= 1 THEN floor(s.max_qps) ELSE s.max_qps END)"
+# Of a second that has begun, how many moments are left from the free one on.
+_OF_SECOND = f"""date_trunc('second', free_from) AS second,
+        {_microseconds("date_trunc('second', free_from) + interval '999999 us' - free_from")}
+            / {_microseconds("gap")} + 1 AS of_second"""
 # NO KEY: a new operation refers to the server's row, and need not wait for it.
-_LOCKED = f"""SELECT s.slug, {_TO_BE_SWEPT} AS to_be_swept, s.due_since,
+_LOCKED = f"""SELECT s.slug, {_TO_BE_SWEPT} AS to_be_swept, s.due_since, {_GAP} AS gap,
         GREATEST(%(lead)s, CASE WHEN s.next_slot_at <= %(farthest)s THEN s.next_slot_at END) AS free_from
     FROM server s WHERE s.slug = %(server)s FOR NO KEY UPDATE"""
-_ROOM = f"""SELECT slug, to_be_swept, free_from, date_trunc('second', free_from) AS second,
+_ROOM = f"""SELECT slug, to_be_swept, gap, free_from, {_OF_SECOND},
         CASE WHEN to_be_swept THEN '-infinity' ELSE COALESCE(due_since, '-infinity') END AS since,
         CASE WHEN free_from > %(ahead)s THEN 0 ELSE LEAST(%(wanted)s,
-            {_microseconds("%(ahead)s - free_from")} / {_microseconds("%(gap)s")} + 1) END AS slots,
-        {_microseconds("date_trunc('second', free_from) + interval '999999 us' - free_from")}
-            / {_microseconds("%(gap)s")} + 1 AS of_second
+            {_microseconds("%(ahead)s - free_from")} / {_microseconds("gap")} + 1) END AS slots
     FROM locked"""
 _FIRST = f"""SELECT ctid, operation_id FROM due WHERE server_id = %(server)s AND {_FREE} AND urgent
     ORDER BY due_at LIMIT (SELECT slots FROM room) FOR UPDATE SKIP LOCKED"""
@@ -255,7 +257,7 @@ _GIVEN = """SELECT room.*, taken.count, LEAST(taken.count, of_second) AS here, t
     FROM room, (SELECT count(*), max(due_at) FILTER (WHERE is_routine) AS last_at FROM taken) taken"""
 _HERE = "g.here + CASE WHEN s.second_at = g.second THEN s.second_slots ELSE 0 END"
 _RESERVED = f"""UPDATE server s SET slots_given = s.slots_given + g.count,
-        next_slot_at = CASE WHEN g.count > 0 THEN g.free_from + g.count * %(gap)s ELSE s.next_slot_at END,
+        next_slot_at = CASE WHEN g.count > 0 THEN g.free_from + g.count * g.gap ELSE s.next_slot_at END,
         second_at = CASE WHEN g.there > 0 THEN g.second + interval '1 s' ELSE g.second END,
         second_slots = CASE WHEN g.there > 0 THEN g.there ELSE {_HERE} END,
         peak_slots = GREATEST(s.peak_slots, {_HERE}, g.there),
@@ -263,7 +265,7 @@ _RESERVED = f"""UPDATE server s SET slots_given = s.slots_given + g.count,
         due_since = CASE WHEN g.to_be_swept OR g.mark > s.due_since THEN LEAST(%(mark)s, g.mark) ELSE s.due_since END
     FROM given g WHERE s.slug = g.slug AND (g.count > 0 OR g.to_be_swept)"""
 _LEASED = """JOIN (
-        SELECT operation_id, look, misses, room.free_from + %(gap)s * (row_number() OVER (
+        SELECT operation_id, look, misses, room.free_from + room.gap * (row_number() OVER (
             ORDER BY is_routine, due_at, operation_id) - 1) AS slot FROM taken, room) d ON d.operation_id = o.id"""
 _CLAIM = f"""WITH locked AS MATERIALIZED ({_LOCKED}), room AS MATERIALIZED ({_ROOM}),
         first AS MATERIALIZED ({_FIRST}), then_ AS MATERIALIZED ({_THEN}), taken AS ({_TAKEN}),
@@ -336,43 +338,33 @@ def reserve_slot(server: str, *, now: datetime, by: datetime | None = None) -> d
 
 def reserve_slots(server: str, bys: Sequence[datetime | None], *, now: datetime) -> list[datetime]:
     """Take a moment for each of several requests, in one journey; each as `reserve_slot` does."""
-    slots: list[datetime] = []
-    with transaction.atomic(durable=True), prepared() as cursor:
-        cursor.execute(_LOCK_SLOTS, [server], prepare=True)
-        max_qps, next_slot_at, paused_until = cursor.fetchone() or ()
-        first = slot = _free_from(max(now, paused_until or now), next_slot_at)
-        gap, taken = pacing.slot_gap(max_qps), 0
-        for by in bys:
-            slots.append(slot)
-            if by is None or slot < by:
-                taken += 1
-                slot += gap
-        if taken:
-            _reserve(server, first, gap, taken)
-    return slots
-
-
-_LOCK_SLOTS = "SELECT max_qps, next_slot_at, paused_until FROM server WHERE slug = %s FOR NO KEY UPDATE"
-
-
-def _free_from(now: datetime, next_slot_at: datetime | None) -> datetime:
-    return now if next_slot_at is None or next_slot_at > now + FARTHEST else max(now, next_slot_at)
-
-
-def _reserve(server: str, first: datetime, gap: timedelta, count: int) -> None:
-    """Move the server's next free moment on, and count what was given, second by second (G3)."""
-    seconds = Counter((first + number * gap).replace(microsecond=0) for number in range(count))
+    earliest = min((by for by in bys if by is not None), default=None)
+    asked = {"server": server, "count": len(bys), "by": earliest, "now": now}
     with prepared() as cursor:
-        for second, slots in sorted(seconds.items()):
-            given = {"next": first + count * gap, "second": second, "slots": slots, "server": server}
-            cursor.execute(_RESERVE, given, prepare=True)
+        cursor.execute(_RESERVE, asked | {"margin": pacing.MARGIN, "reach": FARTHEST}, prepare=True)
+        first, gap, count = cursor.fetchone() or ()
+    if count or len(bys) == 1:
+        return [first + number * gap for number in range(len(bys))]
+    # Not all of them would come in time, or they lie in more seconds than two: each by itself.
+    return [reserve_slot(server, now=now, by=by) for by in bys]
 
 
-_RESERVE = """UPDATE server SET next_slot_at = %(next)s, slots_given = slots_given + %(slots)s, second_at = %(second)s,
-        second_slots = %(slots)s + CASE WHEN second_at = %(second)s THEN second_slots ELSE 0 END,
-        peak_slots = GREATEST(peak_slots,
-            %(slots)s + CASE WHEN second_at = %(second)s THEN second_slots ELSE 0 END)
-    WHERE slug = %(server)s"""
+# As a claim reserves, see Note [A claim is one statement]; all that are asked for, or none.
+_RESERVE = f"""WITH locked AS MATERIALIZED (
+        SELECT s.slug, {_GAP} AS gap, GREATEST(%(now)s, s.paused_until) AS open_from, s.next_slot_at
+        FROM server s WHERE s.slug = %(server)s FOR NO KEY UPDATE),
+    free AS MATERIALIZED (
+        SELECT slug, gap, GREATEST(open_from,
+            CASE WHEN next_slot_at <= open_from + %(reach)s THEN next_slot_at END) AS free_from FROM locked),
+    room AS MATERIALIZED (
+        SELECT slug, gap, free_from, {_OF_SECOND},
+            CASE WHEN (%(count)s = 1 OR %(count)s * gap <= interval '1 s') AND (%(by)s::timestamptz IS NULL
+                OR free_from + (%(count)s - 1) * gap < %(by)s) THEN %(count)s ELSE 0 END AS count FROM free),
+    given AS MATERIALIZED (
+        SELECT *, LEAST(count, of_second) AS here, count - of_second AS there,
+            false AS to_be_swept, NULL::timestamptz AS mark FROM room),
+    reserved AS ({_RESERVED.replace("%(mark)s", "NULL")})
+    SELECT free_from, gap, count FROM given"""
 
 
 def pause_server(server: str, *, until: datetime, reason: str) -> None:

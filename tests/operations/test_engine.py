@@ -3,6 +3,7 @@
 import asyncio
 import time
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import pytest
 
@@ -87,3 +88,44 @@ def test_a_stop_lets_a_drive_end_and_starts_no_other(rooms, monkeypatch):
     assert drives.done == [operation]
     assert engine.slice(1) == 0
     assert ledger.read([operation])[operation].state is State.SUBMITTING
+
+
+class Ended:
+    """Stands in for a drive that has ended."""
+
+    def __init__(self, unchanged):
+        self.unchanged = unchanged
+
+    def cancelled(self):
+        return False
+
+    def result(self):
+        return self.unchanged
+
+
+def test_a_hundred_looks_that_brought_nothing_are_worth_a_turn_and_fewer_wait_for_them(engine):
+    """Note [Turns]; one drive more is under way all the time."""
+    quiet = ledger.Unchanged(operation="o", look=1, next_at=engines.utcnow() + timedelta(hours=1))
+    engine._worth_a_turn = asyncio.Event()
+    engine._still = []
+    drives = [Ended(quiet) for _ in range(engines.ENOUGH)]
+    engine._under_way = dict.fromkeys([*drives, Ended(quiet)], "server")
+    engine._held["server"] = len(engine._under_way)
+
+    for drive in drives[:-1]:
+        engine._ended(drive)
+    waits = engine._worth_a_turn.is_set()
+    engine._ended(drives[-1])
+
+    assert not waits
+    assert engine._worth_a_turn.is_set()
+    assert engine._held["server"] == 1
+    engine._still, engine._under_way = [], {}
+
+
+def test_urgent_news_are_worth_a_turn_at_once(engine):
+    engine._worth_a_turn = asyncio.Event()
+
+    engine._hurry()
+
+    assert engine._worth_a_turn.is_set()

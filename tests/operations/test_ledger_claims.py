@@ -401,6 +401,39 @@ class TestSlots:
 
         assert ledger.reserve_slot(room.server, now=room.now) == room.later(120)
 
+    @pytest.mark.parametrize("max_qps", [0.3, 1, 3.7, 7.5, 50, 333, 999.5, 20_000])
+    def test_p2_several_in_one_journey_are_as_far_apart_as_by_themselves(self, rooms, max_qps):
+        room = rooms(max_qps=max_qps)
+
+        slots = ledger.reserve_slots(room.server, [None] * 7, now=room.now)
+        slots.append(ledger.reserve_slot(room.server, now=room.now))
+
+        server = Server.objects.get(slug=room.server)
+        counted = Counter(slot.replace(microsecond=0) for slot in slots)
+        assert slots == [room.now + number * pacing.slot_gap(max_qps) for number in range(8)]
+        assert (server.slots_given, server.peak_slots) == (8, max(counted.values()))
+        assert (server.second_at, server.second_slots) == max(counted.items())
+        assert server.next_slot_at == slots[-1] + pacing.slot_gap(max_qps)
+
+    def test_of_several_those_that_would_come_too_late_are_left_to_others(self, rooms):
+        room = rooms(max_qps=10)
+        gap = pacing.slot_gap(10)
+
+        slots = ledger.reserve_slots(room.server, [None, room.now + gap, None], now=room.now)
+
+        assert slots == [room.now, room.now + gap, room.now + gap]
+        assert ledger.reserve_slot(room.server, now=room.now) == room.now + 2 * gap
+
+    def test_p2_whoever_waited_for_another_takes_the_moments_after_its(self, rooms):
+        room = rooms(max_qps=100)
+
+        def reserve():
+            return ledger.reserve_slots(room.server, [None] * 4, now=room.now)
+
+        first, second = behind(reserve, reserve)
+
+        assert [*first, *second] == [room.now + number * pacing.slot_gap(100) for number in range(8)]
+
     def test_one_that_comes_too_late_for_its_claim_is_left_to_others(self, room):
         ledger.pause_server(room.server, until=room.later(120), reason="429")
 
