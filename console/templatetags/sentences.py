@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from django import template
+from django.utils import translation
 from django.utils.translation import pgettext_lazy
 
 from console import sentences
@@ -32,6 +33,12 @@ _MARKS: Mapping[str, _StrPromise] = MappingProxyType(
 def sentence(said: str | None) -> str:
     """Say what stands against a verdict, why a server did not answer, or which role somebody has."""
     return sentences.in_words(str(said or ""))
+
+
+@register.simple_tag
+def gap() -> str:
+    """Write the room between two sentences that are translated apart; a Chinese full stop brings its own."""
+    return "" if (translation.get_language() or "").startswith("zh") else " "
 
 
 @register.simple_tag

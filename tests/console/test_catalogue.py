@@ -261,3 +261,8 @@ class TestMarks:
     def test_a_list_and_its_end_are_marked_as_the_language_does(self, language, said):
         with translation.override(language):
             assert Template(self.SOURCE).render(Context({"all": ["a", "b"]})) == said
+
+    @pytest.mark.parametrize("language, said", [("en", "a. b"), (CHINESE, "a.b")])
+    def test_a_chinese_full_stop_brings_its_own_room(self, language, said):
+        with translation.override(language):
+            assert Template("a.{% gap %}b").render(Context()) == said
