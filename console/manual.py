@@ -220,15 +220,16 @@ LOOKUPS: Mapping[str, _StrPromise] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A picture of one of our own pages, drawn once for each language."""
+    """A picture of one of our own pages, drawn for each language by day and by night: on light and on dark ground."""
 
     name: str
     alt: _StrPromise
     says: _StrPromise
 
-    def file(self, language: str) -> str:
-        """Return its static file with the words of this language; English where there is none of its own."""
-        return f"pictures/{self.name}{'.zh-hans' if language == 'zh-hans' else ''}.png"
+    def files(self, language: str) -> tuple[str, str]:
+        """Return its static files by day and by night in this language; English where there are none of its own."""
+        tongue = ".zh-hans" if language == "zh-hans" else ""
+        return f"pictures/{self.name}{tongue}.png", f"pictures/{self.name}.dark{tongue}.png"
 
 
 PICTURES = (

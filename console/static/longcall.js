@@ -25,14 +25,17 @@
   showCopyButtons(document);
   document.addEventListener("htmx:load", (event) => showCopyButtons(event.target));
 
-  // ---- a phone's bar of rooms: the one that is open, in sight ----
-  const showRoom = () => {
-    const here = document.querySelector(".places [aria-current]");
-    const bar = here?.closest(".places");
-    if (bar && bar.scrollWidth > bar.clientWidth) bar.scrollLeft = here.offsetLeft - (bar.clientWidth - here.offsetWidth) / 2;
+  // ---- a phone's bars of rooms, tabs and states: the one that is open, in sight ----
+  const showOpen = (root) => {
+    for (const here of root.querySelectorAll(":is(.places, .tabs, .chips) [aria-current]")) {
+      const bar = here.closest(".places, .tabs, .chips");
+      if (bar.scrollWidth <= bar.clientWidth) continue;
+      const [frame, one] = [bar.getBoundingClientRect(), here.getBoundingClientRect()];
+      bar.scrollLeft += one.left - frame.left - (bar.clientWidth - one.width) / 2;
+    }
   };
-  showRoom();
-  document.addEventListener("htmx:load", showRoom);
+  showOpen(document);
+  document.addEventListener("htmx:load", (event) => showOpen(event.target));
 
   // ---- say what has moved, once, to those who listen ----
   const heard = () => document.querySelector("[data-say]")?.dataset.say;

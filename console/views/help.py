@@ -16,7 +16,7 @@ from console.access import Deed, PersonRequest, allow
 def page(request: PersonRequest) -> HttpResponse:
     """Show the whole manual on one page: every link into it is an anchor."""
     context = {
-        "pictures": [(one.file(get_language() or ""), one.alt, one.says) for one in manual.PICTURES],
+        "pictures": [(*one.files(get_language() or ""), one.alt, one.says) for one in manual.PICTURES],
         "states": [(state, entry, diagram.nexts(state)) for state, entry in manual.STATES.items()],
         "reasons": manual.REASONS.items(),
         "not_found": manual.NOT_FOUND.items(),
