@@ -7,9 +7,12 @@ thousand of them would cost more than the runs.
 """
 
 import asyncio
+import re
 from copy import deepcopy
+from functools import cache
 
 from django.db import OperationalError, connections
+from psycopg.pq import TransactionStatus
 
 from operations.engine import _with_connection
 from tests.interleave import cores
@@ -21,7 +24,7 @@ class Killed(BaseException):
 
 
 class Plan:
-    """What befalls the `at`-th transaction of one step. `act` runs before it begins, for ACTS."""
+    """What befalls the `at`-th transaction of one step that may write. `act` runs before it begins, for ACTS."""
 
     def __init__(self, fault, at=1, act=None):
         self.fault = fault
@@ -109,6 +112,7 @@ class Line:
     def _take_session(self, params):
         if self._session is None:
             self._session = self._connect(params)
+            self._session.line = self
             cores.share(self._session)
         return self._session
 
@@ -118,23 +122,35 @@ class Line:
             return cursor.fetchall() if cursor.description else None
 
     def _faulty_begin(self, autocommit):
-        plan = self._plan
-        if not autocommit and plan is not None and plan.fault == ACTS and self._number + 1 == plan.at:
-            plan.fired, plan.at = True, 0
-            plan.act()
+        if not autocommit:
+            self._let_act()
         self._statements.set_autocommit(autocommit)
 
+    def _let_act(self):
+        plan = self._plan
+        if plan is not None and plan.fault == ACTS and self._number + 1 == plan.at:
+            plan.fired, plan.at = True, 0
+            plan.act()
+
     def _faulty_commit(self):
+        self._commit(self._statements.commit)
+
+    def alone(self, statement):
+        """Run a statement that is a transaction of its own, and breaks as one does."""
+        self._let_act()
+        return self._commit(statement)
+
+    def _commit(self, commit):
         if self._is_dead:
             self._die()
         self._number += 1
         self.writes += 1
         plan = self._plan
         if plan is None or plan.at != self._number or plan.fault == ACTS:
-            return self._statements.commit()
+            return commit()
         plan.fired = True
         if plan.fault in {LOST_AFTER, KILLED_AFTER}:
-            self._statements.commit()
+            commit()
         if plan.fault in {KILLED_BEFORE, KILLED_AFTER}:
             self._is_dead = True
             self._die()
@@ -146,3 +162,25 @@ class Line:
         # What a dead process leaves behind: its open transaction is rolled back by the server.
         self._statements.roll_back()
         raise Killed
+
+
+_WRITING = re.compile(r"\b(?:INSERT INTO|UPDATE \w+ (?:\w+ )?SET|DELETE FROM)\b")
+
+
+@cache
+def _writes(query):
+    return _WRITING.search(query) is not None
+
+
+def overheard(execute):
+    """Stand for `psycopg.Cursor.execute`: what the ledger sends outside of Django's transactions is heard too."""
+
+    def heard(cursor, query, params=None, **how):
+        session = cursor.connection
+        line = getattr(session, "line", None)
+        is_alone = session.autocommit and session.pgconn.transaction_status == TransactionStatus.IDLE
+        if line is None or not is_alone or not _writes(query):
+            return execute(cursor, query, params, **how)
+        return line.alone(lambda: execute(cursor, query, params, **how))
+
+    return heard

@@ -5,11 +5,13 @@ import json
 import uuid
 from datetime import UTC, datetime
 
+import psycopg
+
 from adapters.contract import Capabilities, Lookup, Negotiation, TaskSupport, ToolDescriptor
 from adapters.simulator.aip151 import STRUCT
 from operations import announce, ledger
 from operations.queries.invariants import breaches
-from tests.interleave.lines import Line
+from tests.interleave.lines import Line, overheard
 
 START = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
@@ -28,6 +30,8 @@ class Place:
 
     def __init__(self):
         self._moved, announce.moved = announce.moved, lambda operation, version: None  # nobody listens here
+        self._execute = psycopg.Cursor.execute
+        psycopg.Cursor.execute = overheard(self._execute)
         self.workers = (Line(), Line())
         self.people = Line()
         self.observer = Line()
@@ -44,7 +48,7 @@ class Place:
         self.observer.do(self._register)
 
     def close(self):
-        announce.moved, uuid.uuid4 = self._moved, self._uuid4
+        announce.moved, uuid.uuid4, psycopg.Cursor.execute = self._moved, self._uuid4, self._execute
         for line in (*self.workers, self.people, self.observer):
             line.close()
 
