@@ -69,8 +69,8 @@ def operations(slug, count, *, first=0, state="WORKING", due="now()", terminal=N
             cursor.execute(
                 f"""INSERT INTO due (operation_id, server_id, due_at, look)
                 SELECT id, server_id, {due}, 1 FROM operation o
-                WHERE server_id = %s AND NOT EXISTS (SELECT FROM due d WHERE d.operation_id = o.id)""",
-                [slug],
+                WHERE server_id = %s AND state = %s AND NOT EXISTS (SELECT FROM due d WHERE d.operation_id = o.id)""",
+                [slug, state],
             )
         cursor.execute("SET session_replication_role = origin; RESET synchronous_commit")
 
