@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import httptools
 import httpx
@@ -26,12 +24,11 @@ _FINAL = 200
 _WITHOUT_BODY = frozenset({204, 304})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class Head(NamedTuple):
     """Status and headers of an answer."""
 
     status: int
-    headers: Sequence[tuple[bytes, bytes]]
+    headers: list[tuple[bytes, bytes]]
 
 
 class Connection(asyncio.Protocol):
@@ -70,10 +67,19 @@ class Connection(asyncio.Protocol):
 
     async def chunk(self) -> bytes | None:
         """Return the next piece of the body, None at its end. Raises httpx.TransportError."""
-        while not self._chunks:
-            if self._is_whole:
-                return None
+        while not self.has_come:
             await self._news()
+        return self.piece()
+
+    @property
+    def has_come(self) -> bool:
+        """Whether the next piece of the body, or its end, is here already: then `piece` gives it without a wait."""
+        return self._is_whole or bool(self._chunks)
+
+    def piece(self) -> bytes | None:
+        """As `chunk`, where it `has_come`."""
+        if not self._chunks:
+            return None
         piece = self._chunks.popleft()
         self._held -= len(piece)
         if self._is_paused and self._held < HELD_BYTES and self._transport is not None:
@@ -186,12 +192,12 @@ class Connection(asyncio.Protocol):
                 raise httptools.HttpParserError("a protocol that nobody asked for")
             self._headers = []
             return
-        framing = {name.lower(): value.lower() for name, value in self._headers}
+        framing = {name.lower(): value for name, value in self._headers}
         coding = framing.get(b"transfer-encoding")
-        if coding not in {None, b"chunked"}:
+        if coding is not None and coding.lower() != b"chunked":
             raise httptools.HttpParserError("a transfer coding that nobody asked for")
         self._ends_by_closing = coding is None and b"content-length" not in framing and status not in _WITHOUT_BODY
-        self._head = Head(status=status, headers=self._headers)
+        self._head = Head(status, self._headers)
 
     def on_body(self, body: bytes) -> None:
         """Hold a piece of the body."""

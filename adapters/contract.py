@@ -413,12 +413,7 @@ class Refused(Answered):
     """A definite no. For a submit: nothing was created."""
 
     def __init__(
-        self,
-        reason: str,
-        *,
-        kind: RefusalKind,
-        code: int | None = None,
-        exchanges: Sequence[Exchange] = (),
+        self, reason: str, *, kind: RefusalKind, code: int | None = None, exchanges: Sequence[Exchange] = ()
     ) -> None:
         super().__init__(reason, exchanges=exchanges)
         self.kind = kind
@@ -517,6 +512,9 @@ class WireStream(Protocol):
 
     def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives. Raises MaybeSent when it breaks off or time is up."""
+
+    async def whole(self) -> WireResponse:
+        """Read the body to its end. Raises as `Wire.send`."""
 
     def exchange(self) -> Exchange:
         """What was read so far, as evidence."""

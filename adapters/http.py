@@ -25,7 +25,7 @@ import contextlib
 import re
 import ssl
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -35,7 +35,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from adapters import addresses, pools
+from adapters import addresses, messages, pools
 from adapters.contract import (
     AdapterError,
     BrokenPeer,
@@ -52,7 +52,7 @@ from adapters.contract import (
     WireResponse,
 )
 from adapters.deadline import Deadline
-from adapters.veil import Veil
+from adapters.veil import Veil, veil_over
 
 Gate: TypeAlias = Callable[[], Awaitable[None]]
 """Awaited before every request: the server's rate limit (P2)."""
@@ -67,8 +67,6 @@ MAX_RETRY_AFTER_S = 86_400.0
 
 _INFLATE_STEP = 65_536
 _SHORTEST_SECRET = 6
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 _SUCCESS = range(200, 300)
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _CLIENT_AT_FAULT = range(400, 500)
@@ -216,19 +214,8 @@ class HttpWire:
 
         Raises NotSent; MaybeSent; BrokenPeer for an answer over a cap or cut off.
         """
-        try:
-            async with self.stream(request) as answer:
-                async for _ in answer.chunks():
-                    pass
-        except CutOff as cut:
-            raise BrokenPeer(cut.reason, exchanges=cut.exchanges) from None
-        return WireResponse(
-            status=answer.status,
-            headers=answer.headers,
-            media_type=answer.media_type,
-            body=bytes(answer.body),
-            exchange=answer.exchange(),
-        )
+        async with self.stream(request) as answer:
+            return await answer.whole()
 
     def stream(self, request: WireRequest) -> AbstractAsyncContextManager[Answer]:
         """Send, and read the answer as it comes. Leaving the context closes an unread answer.
@@ -240,68 +227,51 @@ class HttpWire:
         return _Sending(self, request)
 
     async def open(self, request: WireRequest) -> Answer:
-        """As `stream`; whoever calls it closes the answer, whatever comes."""
+        """As `stream`, up to the head of the answer; whoever calls it closes the answer, whatever comes."""
         progress = _Progress()
-        outgoing = self._outgoing(request, progress)
+        total_s = self._limits.total_s if request.total_s is None else request.total_s
+        outgoing = self._outgoing(request, progress, total_s)
         await self._gate()
-        deadline = Deadline(at=asyncio.get_running_loop().time() + self._total_s(request))
-        try:
-            return await self._begin(request, outgoing, progress, deadline)
-        except BaseException:
-            deadline.end()
-            raise
-
-    async def _begin(
-        self, request: WireRequest, outgoing: httpx.Request, progress: _Progress, deadline: Deadline
-    ) -> Answer:
-        """Send, and wait for the head of the answer."""
-        veil = Veil(self._secrets)
-        sent = veil.over(request.body)
-        exchange = Exchange(label=request.label, request=sent, complete=False, masked=veil.places)
+        deadline = Deadline(at=asyncio.get_running_loop().time() + total_s)
         try:
             with deadline:
                 response = await self._transport.handle_async_request(outgoing)
         except TimeoutError:
-            raise progress.verdict(httpx.ReadTimeout("no answer in time"), exchange) from None
+            deadline.end()
+            raise progress.verdict(httpx.ReadTimeout("no answer in time"), self._unanswered(request)) from None
         except _CAUGHT as error:
+            deadline.end()
             # `from None`: httpx's errors hold the request, and with it the credential.
-            raise progress.verdict(error, exchange) from None
+            raise progress.verdict(error, self._unanswered(request)) from None
+        except BaseException:
+            deadline.end()
+            raise
         return Answer(
             response,
-            started=exchange,
+            request=request,
             deadline=deadline,
             limits=self._limits,
             secrets=self._secrets,
             clock=self._clock,
         )
 
-    def _total_s(self, request: WireRequest) -> float:
-        return self._limits.total_s if request.total_s is None else request.total_s
+    def _unanswered(self, request: WireRequest) -> Exchange:
+        sent, masked = _shown(request.body, self._secrets)
+        return Exchange(label=request.label, request=sent, complete=False, masked=masked)
 
-    def _outgoing(self, request: WireRequest, progress: _Progress) -> httpx.Request:
-        """Write the request out in full: what httpx would add by itself costs more than the rest of it."""
-        budget = min(self._limits.connect_s, self._total_s(request))
-        timeout = {"connect": budget, "pool": budget, "read": None, "write": None}
-        place, host = _place(self._endpoint.url, request.path, request.query)
-        outgoing = httpx.Request(
-            request.method,
-            place,
-            headers=[(b"host", host), *self._headers(request).items()],
-            stream=httpx.ByteStream(request.body),
-            extensions={"timeout": timeout, "trace": progress.note},
-        )
-        outgoing.read()
-        return outgoing
-
-    def _headers(self, request: WireRequest) -> dict[bytes, bytes]:
-        headers = dict([_kept_header(name, value) for name, value in request.headers])
-        headers |= _OWN_HEADERS
+    def _outgoing(self, request: WireRequest, progress: _Progress, total_s: float) -> messages.Outgoing:
+        try:
+            opening = messages.opening(request.method, self._endpoint.url, request.path, request.query)
+        except httpx.InvalidURL:
+            raise NotSent(FAULTS[httpx.InvalidURL][1]) from None
+        lines = [opening.lines, *[messages.kept_line(name, value) for name, value in request.headers]]
         if self._endpoint.credential is not None:
-            name, value = _header("authorization", self._endpoint.credential)
-            headers[name] = value
+            lines.append(messages.line("authorization", self._endpoint.credential))
         if request.body or request.method == "POST":
-            headers[b"content-length"] = b"%d" % len(request.body)
-        return headers
+            lines.append(b"content-length: %d\r\n" % len(request.body))
+        lines.append(b"\r\n")
+        extensions = {"timeout": _timeouts(min(self._limits.connect_s, total_s)), "trace": progress.note}
+        return messages.Outgoing(opening, head=b"".join(lines), body=request.body, extensions=extensions)
 
 
 class _Sending:
@@ -324,31 +294,16 @@ class _Sending:
         await self._answer.aclose()
 
 
-def _header(name: str, value: str) -> tuple[bytes, bytes]:
-    """One header as it is sent. Raises NotSent."""
-    if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-        raise NotSent("a request header holds what HTTP cannot carry")
-    return name.lower().encode("ascii"), value.encode("ascii")
+@lru_cache
+def _timeouts(budget: float) -> Mapping[str, float | None]:
+    """What a transport has to keep by itself; the total deadline is kept here."""
+    return {"connect": budget, "pool": budget, "read": None, "write": None}
 
 
-_kept_header = lru_cache(maxsize=1024)(_header)
-"""Of the headers of a look all but the session's are the same each time. Never for a credential."""
-_OWN_HEADERS = {b"user-agent": b"longcall", b"accept-encoding": b"gzip"}
-
-
-@lru_cache(maxsize=1024)
-def _place(url: str, path: str, query: tuple[tuple[str, str], ...]) -> tuple[httpx.URL, bytes]:
-    """The URL of a request and its host, read once: its servers are few. Raises NotSent."""
-    problem = addresses.url_problem(url)
-    if problem:
-        raise NotSent(problem)
-    try:
-        place = httpx.URL(addresses.below(url, path=path, query=query))
-    except httpx.InvalidURL:
-        raise NotSent(FAULTS[httpx.InvalidURL][1]) from None
-    except ValueError as error:
-        raise NotSent(str(error)) from None
-    return place, place.netloc
+def _shown(sent: bytes, secrets: tuple[bytes, ...]) -> tuple[bytes, int]:
+    """What may be kept of a request, and at how many places it was masked."""
+    veil = veil_over(secrets)
+    return veil.over(sent), veil.places
 
 
 class Answer:
@@ -358,14 +313,15 @@ class Answer:
         self,
         response: httpx.Response,
         *,
-        started: Exchange,
+        request: WireRequest,
         deadline: Deadline,
         limits: Limits,
         secrets: tuple[bytes, ...],
         clock: Clock,
     ) -> None:
         self.status = response.status_code
-        self.headers: Mapping[str, str] = _plain_headers(response, clock)
+        self._pairs = messages.pairs_of(response)
+        self.headers: Mapping[str, str] = _plain_headers(self._pairs, clock)
         if secrets:
             veil = Veil(secrets)
             self.headers = {
@@ -374,13 +330,13 @@ class Answer:
             }
         self.media_type = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         self.body = bytearray()
-        self._response = response
         self._stream = cast("httpx.AsyncByteStream", response.stream)
-        self._source = aiter(self._stream)
-        self._started = started
+        self._source: AsyncIterator[bytes] | None = None
+        self._request = request
+        self._secrets = secrets
         self._deadline = deadline
         self._limits = limits
-        self._veil = Veil(secrets)
+        self._veil = veil_over(secrets)
         self._complete = False
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -391,13 +347,43 @@ class Answer:
         """
         inflater = self._inflater()
         while (raw := await self._next()) is not None:
-            try:
-                for piece in inflater.feed(raw) if inflater else (raw,):
-                    if shown := self._veil.feed(piece):
-                        self._keep(shown)
-                        yield shown
-            except zlib.error:
-                raise self._broken("the answer's content encoding is broken") from None
+            for shown in self._take(raw, inflater):
+                yield shown
+        for rest in self._end(inflater):
+            yield rest
+
+    async def whole(self) -> WireResponse:
+        """Read the whole answer. Raises as `chunks` does, but BrokenPeer where it is cut off: it is an answer."""
+        inflater, body = self._inflater(), self._stream if isinstance(self._stream, pools.Body) else None
+        try:
+            # What has come already is taken as it is: a wait that is none costs as much as the reading.
+            while (raw := body.piece() if body is not None and body.has_come else await self._next()) is not None:
+                for _ in self._take(raw, inflater):
+                    pass
+            for _ in self._end(inflater):
+                pass
+        except CutOff as cut:
+            raise BrokenPeer(cut.reason, exchanges=cut.exchanges) from None
+        return WireResponse(
+            status=self.status,
+            headers=self.headers,
+            media_type=self.media_type,
+            body=bytes(self.body),
+            exchange=self.exchange(),
+        )
+
+    def _take(self, raw: bytes, inflater: _Inflater | None) -> Iterator[bytes]:
+        """Give what may be shown of one piece, and keep it."""
+        try:
+            for piece in inflater.feed(raw) if inflater else (raw,):
+                if shown := self._veil.feed(piece):
+                    self._keep(shown)
+                    yield shown
+        except zlib.error:
+            raise self._broken("the answer's content encoding is broken") from None
+
+    def _end(self, inflater: _Inflater | None) -> Iterator[bytes]:
+        """Give what was held back until the end, which is here."""
         if rest := self._veil.rest():
             self._keep(rest)
             yield rest
@@ -407,31 +393,36 @@ class Answer:
 
     def exchange(self) -> Exchange:
         """What was read so far, as evidence, with known secrets masked."""
+        sent, masked = _shown(self._request.body, self._secrets)
         return Exchange(
-            label=self._started.label,
-            request=self._started.request,
+            label=self._request.label,
+            request=sent,
             http_status=self.status,
             media_type=self.media_type,
             body=bytes(self.body),
             complete=self._complete,
-            masked=self._started.masked + self._veil.places,
+            masked=masked + self._veil.places,
         )
 
     def check_headers(self) -> None:
         """Raise BrokenPeer for headers over their cap."""
-        if sum(len(name) + len(value) for name, value in self._response.headers.raw) > MAX_HEADER_BYTES:
+        if sum(len(name) + len(value) for name, value in self._pairs) > MAX_HEADER_BYTES:
             raise self._broken("the answer's headers are over their cap")
 
     async def aclose(self) -> None:
         """Close the connection unless the answer was read to its end."""
         self._deadline.end()
-        with contextlib.suppress(*_CAUGHT):
+        try:
             # An unfinished generator would otherwise be closed by chance, in a task of its own.
-            if isinstance(self._source, AsyncGenerator):
+            if self._source is not None and isinstance(self._source, AsyncGenerator):
                 await self._source.aclose()
             await self._stream.aclose()
+        except _CAUGHT:
+            pass  # it is given up anyway
 
     async def _next(self) -> bytes | None:
+        if self._source is None:
+            self._source = aiter(self._stream)
         try:
             with self._deadline:
                 return await anext(self._source, None)
@@ -572,9 +563,9 @@ def _detail(error: BaseException | None) -> str:
     return ""
 
 
-def _plain_headers(response: httpx.Response, clock: Clock) -> dict[str, str]:
+def _plain_headers(pairs: Iterable[messages.Header], clock: Clock) -> dict[str, str]:
     headers: dict[str, str] = {}
-    for name, value in response.headers.raw:
+    for name, value in pairs:
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
         headers[key] = f"{headers[key]}, {text}" if key in headers else text
     # RFC 9110, 6.6.1: a recipient with a clock dates what its server did not. Only a wait is read against it.

@@ -90,9 +90,10 @@ def encode_request(*, request_id: RpcId, method: str, params: bytes = b"{}") -> 
     return strictjson.compose({"jsonrpc": "2.0", "id": request_id, "method": method, "params": Verbatim(params)})
 
 
-def encode_plain(*, request_id: RpcId, method: str, params: Mapping[str, Json]) -> bytes:
-    """Write a request whose params are our own: nothing in it has to keep its bytes."""
-    return strictjson.canonical({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+def encode_plain(*, request_id: RpcId, method: str, params: bytes) -> bytes:
+    """Write a request whose params are our own words, in canonical form: then so is the whole."""
+    told = strictjson.canonical(request_id), strictjson.canonical(method), params
+    return b'{"id":%s,"jsonrpc":"2.0","method":%s,"params":%s}' % told
 
 
 class Ids:
@@ -139,6 +140,11 @@ def read_message(raw: bytes) -> Message:
     return Response(id=_id_of(envelope), answer=_read_answer(envelope))
 
 
+def no_session(_status: int, _error: RpcError | None) -> bool:
+    """The rule of a request that named no session: none can be lost."""
+    return False
+
+
 def is_answer_to(message: Message, *, request_id: RpcId) -> bool:
     """Whether this is the answer to our request. `17` and `"17"` differ."""
     return isinstance(message, Response) and (message.id, type(message.id)) == (request_id, type(request_id))
@@ -148,7 +154,7 @@ def decode_answer(
     response: WireResponse,
     *,
     request_id: RpcId,
-    session_lost: SessionRule = lambda _status, _error: False,
+    session_lost: SessionRule = no_session,
 ) -> RpcResult | RpcError:
     """Read the answer to our request out of a whole JSON response.
 
@@ -210,7 +216,7 @@ def _said(error: RpcError | None) -> str:
 
 def _read_call(envelope: Mapping[str, Member]) -> ServerRequest | Notification:
     method = envelope["method"].value
-    params = envelope.get("params", Member(value={}, raw=b"{}"))
+    params = envelope.get("params", Member({}, b"{}"))
     if not isinstance(method, str) or not isinstance(params.value, dict):
         raise NotRpc("a JSON-RPC message whose method or params have the wrong type")
     if "id" not in envelope:

@@ -23,7 +23,7 @@ The words themselves are in `mcp_2025_11_25_codec`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
 from adapters import http, jsonrpc, mcp_exchange, mcp_shapes, strictjson
@@ -39,7 +39,6 @@ from adapters.contract import (
     Exchange,
     Handle,
     Hinted,
-    Json,
     Lookup,
     MaybeSent,
     NeedsInput,
@@ -66,7 +65,7 @@ from adapters.contract import (
     WrongProtocol,
 )
 from adapters.jsonrpc import Notification, ServerRequest
-from adapters.mcp_exchange import Heard, evidence
+from adapters.mcp_exchange import Evidence, Heard
 
 QUESTION_WAIT_S = 8.0
 """How long one look waits on the `tasks/result` stream for a question."""
@@ -112,7 +111,7 @@ class Mcp20251125:
         seen = list(opened.exchanges)
         tools: list[ToolDescriptor] = []
         cursor: str | None = None
-        with evidence(seen):
+        with Evidence(seen):
             for _ in range(MAX_PAGES):
                 heard = await self._ask(wire, opened.session, "tools/list", _page(cursor))
                 seen += heard.exchanges
@@ -129,8 +128,8 @@ class Mcp20251125:
         request_id = self._new_id()
         body = codec.encode_initialize(request_id=request_id)
         seen: list[Exchange] = []
-        with evidence(seen):
-            heard = await _converse(wire, _request("initialize", body, None, first=True), request_id)
+        with Evidence(seen):
+            heard = await _converse(wire, _request("initialize", body, None, first=True), request_id, None)
             seen += heard.exchanges
             capabilities = codec.decode_capabilities(heard.result)
             session = codec.decode_session(heard.headers)
@@ -145,9 +144,9 @@ class Mcp20251125:
             raise Refused(f"the arguments cannot be sent: {error}", kind=RefusalKind.REQUEST) from None
         request = _request("tools/call", body, handle.session, total_s=call.within_s)
         seen: list[Exchange] = []
-        with evidence(seen):
+        with Evidence(seen):
             heard = await _converse(
-                wire, request, codec.call_id(call), keeps=_is_question if call.as_task else _nothing
+                wire, request, codec.call_id(call), handle.session, keeps=_is_question if call.as_task else _nothing
             )
             seen += heard.exchanges
             found = codec.decode_created(heard.said, asked=heard.asked, as_task=call.as_task)
@@ -169,8 +168,10 @@ class Mcp20251125:
     async def _find_by_tool(self, wire: Wire, handle: Handle, call: Call) -> Observation:
         """See Note [A lookup tool] in mcp_shapes."""
         seen: list[Exchange] = []
-        with evidence(seen):
-            heard = await self._ask(wire, handle.session, "tools/call", mcp_shapes.lookup_params(call))
+        with Evidence(seen):
+            heard = await self._ask(
+                wire, handle.session, "tools/call", strictjson.canonical(mcp_shapes.lookup_params(call))
+            )
             seen += heard.exchanges
             task_id = mcp_shapes.read_lookup(heard.result.value)
             if task_id is None:
@@ -181,7 +182,7 @@ class Mcp20251125:
     async def _find_in_session(self, wire: Wire, handle: Handle) -> Observation:
         """The session of one operation holds one task, or none."""
         seen: list[Exchange] = []
-        with evidence(seen):
+        with Evidence(seen):
             tasks, asked = await self._list_tasks(wire, handle.session, seen)
             if len(tasks) > 1:
                 raise WrongProtocol("the session of one operation holds more than one task")
@@ -196,19 +197,19 @@ class Mcp20251125:
         task_id = _task_id_of(handle)
         seen: list[Exchange] = []
         found = await self._get(wire, handle.session, task_id, seen)
-        waits = isinstance(found, NeedsInput) and not found.questions
-        if waits and expect_question:
-            questions, is_over = await self._await_question(wire, handle.session, task_id, seen)
-            if is_over:
-                found = await self._get(wire, handle.session, task_id, seen)
-            if questions and isinstance(found, NeedsInput):
-                found = replace(found, questions=questions)
+        if not (expect_question and isinstance(found, NeedsInput) and not found.questions):
+            return found
+        questions, is_over = await self._await_question(wire, handle.session, task_id, seen)
+        if is_over:
+            found = await self._get(wire, handle.session, task_id, seen)
+        if questions and isinstance(found, NeedsInput):
+            found = replace(found, questions=questions)
         return replace(found, exchanges=tuple(seen))
 
     async def answer(self, wire: Wire, handle: Handle, replies: Sequence[Reply]) -> Delivered:
         """POST each answer as a JSON-RPC response. 202 says that it arrived, no more (I6)."""
         seen: list[Exchange] = []
-        with evidence(seen):
+        with Evidence(seen):
             for reply in replies:
                 try:
                     body = codec.encode_reply(reply, task_id=handle.task_id)
@@ -221,8 +222,8 @@ class Mcp20251125:
         """Send `tasks/cancel`."""
         task_id = _task_id_of(handle)
         seen: list[Exchange] = []
-        with evidence(seen):
-            heard = await self._ask(wire, handle.session, "tasks/cancel", {"taskId": task_id})
+        with Evidence(seen):
+            heard = await self._ask(wire, handle.session, "tasks/cancel", _about(task_id))
             seen += heard.exchanges
             found = codec.decode_cancel(heard.said, task_id=task_id)
         return replace(found, exchanges=tuple(seen))
@@ -231,8 +232,8 @@ class Mcp20251125:
         """Send `tasks/result`. It blocks while the task is not terminal; the wire's deadline ends it."""
         task_id = _task_id_of(handle)
         seen: list[Exchange] = []
-        with evidence(seen):
-            heard = await self._ask(wire, handle.session, "tasks/result", {"taskId": task_id})
+        with Evidence(seen):
+            heard = await self._ask(wire, handle.session, "tasks/result", _about(task_id))
             seen += heard.exchanges
             found = codec.decode_result(heard.said, status=status)
         return replace(found, exchanges=tuple(seen))
@@ -248,11 +249,12 @@ class Mcp20251125:
             yield _Listening(self, wire, handle, standing)
 
     async def _get(self, wire: Wire, session: str | None, task_id: str, seen: list[Exchange]) -> Observation:
-        with evidence(seen):
-            heard = await self._ask(wire, session, "tasks/get", {"taskId": task_id})
+        with Evidence(seen):
+            heard = await self._ask(wire, session, "tasks/get", _about(task_id))
             seen += heard.exchanges
-            found = codec.decode_look(heard.said, task_id=task_id, asked=heard.asked)
-        await self._be_polite(wire, session, heard.asked, task_id)
+            found = codec.decode_look(heard.said, task_id=task_id, asked=heard.asked, exchanges=heard.exchanges)
+        if heard.asked:
+            await self._be_polite(wire, session, heard.asked, task_id)
         return found
 
     async def _await_question(
@@ -260,17 +262,15 @@ class Mcp20251125:
     ) -> tuple[tuple[Question, ...], bool]:
         """Listen for a question. The flag: the stream gave its answer, so the status may be another now."""
         request_id = self._new_id()
-        body = jsonrpc.encode_request(
-            request_id=request_id, method="tasks/result", params=strictjson.canonical({"taskId": task_id})
-        )
+        body = jsonrpc.encode_request(request_id=request_id, method="tasks/result", params=_about(task_id))
         request = _request("tasks/result", body, session, total_s=QUESTION_WAIT_S)
 
         def is_question(asked: ServerRequest) -> bool:
             return codec.is_about(asked, task_id, on_own_stream=True)
 
-        with evidence(seen):
+        with Evidence(seen):
             try:
-                heard = await _converse(wire, request, request_id, enough=is_question)
+                heard = await _converse(wire, request, request_id, session, enough=is_question)
             except MaybeSent as silence:
                 # Nothing came in time (B019): asking for a result changes nothing at the server.
                 seen.extend(silence.exchanges)
@@ -309,10 +309,10 @@ class Mcp20251125:
                 return tasks, asked
         raise BrokenPeer("the list of tasks does not end")
 
-    async def _ask(self, wire: Wire, session: str | None, method: str, params: Mapping[str, Json]) -> Heard:
+    async def _ask(self, wire: Wire, session: str | None, method: str, params: bytes) -> Heard:
         request_id = self._new_id()
         body = jsonrpc.encode_plain(request_id=request_id, method=method, params=params)
-        return await _converse(wire, _request(method, body, session), request_id)
+        return await _converse(wire, _request(method, body, session), request_id, session)
 
     async def be_polite(self, wire: Wire, handle: Handle, request: ServerRequest) -> None:
         """Answer one request of the server that is no question of ours."""
@@ -387,6 +387,10 @@ def _standing_request(session: str | None, last_event_id: str, total_s: float | 
     return WireRequest(label="GET stream", body=b"", headers=tuple(headers), method="GET", total_s=total_s)
 
 
+_FIRST: tuple[tuple[str, str], ...] = (mcp_exchange.ACCEPT, mcp_exchange.CONTENT_TYPE)
+_ALWAYS = (*_FIRST, ("MCP-Protocol-Version", codec.PROTOCOL_VERSION))
+
+
 def _request(
     label: str,
     body: bytes,
@@ -395,12 +399,10 @@ def _request(
     first: bool = False,
     total_s: float | None = None,
 ) -> WireRequest:
-    headers = [mcp_exchange.ACCEPT, mcp_exchange.CONTENT_TYPE]
-    if not first:
-        headers.append(("MCP-Protocol-Version", codec.PROTOCOL_VERSION))
+    headers = _FIRST if first else _ALWAYS
     if session is not None:
-        headers.append(("MCP-Session-Id", session))
-    return WireRequest(label=label, body=body, headers=tuple(headers), total_s=total_s)
+        headers = (*headers, ("MCP-Session-Id", session))
+    return WireRequest(label=label, body=body, headers=headers, total_s=total_s)
 
 
 async def _tell(wire: Wire, session: str | None, label: str, body: bytes, *, total_s: float | None = None) -> Exchange:
@@ -438,12 +440,12 @@ async def _converse(
     wire: Wire,
     request: WireRequest,
     request_id: str,
+    session: str | None,
     *,
     enough: Callable[[ServerRequest], bool] = _nothing,
     keeps: Callable[[ServerRequest], bool] = _is_question,
 ) -> Heard:
     """Ask, and meanwhile answer a ping and refuse what we never offered; `keeps` says what is left for later."""
-    session = dict(request.headers).get("MCP-Session-Id")
     courtesies = 0
 
     async def answer(asked: ServerRequest) -> None:
@@ -464,7 +466,7 @@ async def _converse(
 
 
 def _session_rule(session: str | None) -> jsonrpc.SessionRule:
-    return codec.is_session_lost if session is not None else lambda _status, _error: False
+    return codec.is_session_lost if session is not None else jsonrpc.no_session
 
 
 def _task_id_of(handle: Handle) -> str:
@@ -473,5 +475,9 @@ def _task_id_of(handle: Handle) -> str:
     return handle.task_id
 
 
-def _page(cursor: str | None) -> dict[str, Json]:
-    return {} if cursor is None else {"cursor": cursor}
+def _page(cursor: str | None) -> bytes:
+    return strictjson.canonical({} if cursor is None else {"cursor": cursor})
+
+
+def _about(task_id: str) -> bytes:
+    return b'{"taskId":%s}' % strictjson.canonical(task_id)

@@ -20,6 +20,7 @@ from adapters.contract import (
     CancelRefused,
     Capabilities,
     Ended,
+    Exchange,
     Json,
     NeedsInput,
     NotReady,
@@ -202,23 +203,29 @@ def _decode_created(result: RpcResult, asked: Iterable[ServerRequest]) -> Observ
     return Ended(status=status, task=None, result=outcome)
 
 
-def decode_look(answer: RpcResult | RpcError, *, task_id: str, asked: Iterable[ServerRequest] = ()) -> Observation:
+def decode_look(
+    answer: RpcResult | RpcError,
+    *,
+    task_id: str,
+    asked: Iterable[ServerRequest] = (),
+    exchanges: tuple[Exchange, ...] = (),
+) -> Observation:
     """Read the answer to `tasks/get`. -32602 is Absent: it proves nothing by itself (X1)."""
     if isinstance(answer, RpcError):
         if answer.code == BAD_PARAMS:
-            return Absent(code=answer.code, message=strictjson.printable(answer.message))
+            return Absent(code=answer.code, message=strictjson.printable(answer.message), exchanges=exchanges)
         raise refusal(answer, "tasks/get")
     task = decode_task(answer.value, expected_id=task_id)
-    return observe(task, decode_questions(asked, task_id=task_id))
+    return observe(task, decode_questions(asked, task_id=task_id), exchanges)
 
 
-def observe(task: TaskFacts, questions: Sequence[Question] = ()) -> Observation:
+def observe(task: TaskFacts, questions: Sequence[Question] = (), exchanges: tuple[Exchange, ...] = ()) -> Observation:
     """Turn a task into an observation. A question in hand counts, whatever the status says."""
     if task.status.is_terminal:
-        return Ended(status=task.status, task=task)
+        return Ended(status=task.status, task=task, exchanges=exchanges)
     if questions or task.status is ProtocolStatus.INPUT_REQUIRED:
-        return NeedsInput(task=task, questions=tuple(questions))
-    return Working(task=task)
+        return NeedsInput(task=task, questions=tuple(questions), exchanges=exchanges)
+    return Working(task=task, exchanges=exchanges)
 
 
 def decode_questions(

@@ -50,7 +50,7 @@ from adapters.contract import (
     Wire,
     WireRequest,
 )
-from adapters.mcp_exchange import Heard, evidence
+from adapters.mcp_exchange import Evidence, Heard
 
 MAX_PAGES = 50
 
@@ -85,7 +85,7 @@ class Mcp20260728:
         tools: list[ToolDescriptor] = []
         left_out: list[str] = []
         params: dict[str, Json] = {}
-        with evidence(seen):
+        with Evidence(seen):
             for _ in range(MAX_PAGES):
                 heard = await self._ask(wire, "tools/list", params)
                 seen.append(heard.exchange)
@@ -109,7 +109,7 @@ class Mcp20260728:
     async def open(self, wire: Wire) -> Opened:
         """Send `server/discover`. There is no session: nothing needs to be kept."""
         seen: list[Exchange] = []
-        with evidence(seen):
+        with Evidence(seen):
             heard = await self._ask(wire, "server/discover", {})
             seen.append(heard.exchange)
             capabilities = codec.decode_capabilities(heard.result)
@@ -119,7 +119,7 @@ class Mcp20260728:
         """Send `tools/call`, or go on with it after questions. Waits its whole total deadline (C8)."""
         request = _call_request(call)
         seen: list[Exchange] = []
-        with evidence(seen):
+        with Evidence(seen):
             heard = await mcp_exchange.ask(wire, request, codec.call_id(call), patient=True)
             seen.append(heard.exchange)
             found = codec.decode_created(heard.result)
@@ -130,7 +130,7 @@ class Mcp20260728:
         if lookup is not Lookup.LOOKUP_TOOL:
             raise Refused(f"this protocol has no lookup {lookup.value}", kind=RefusalKind.ADMIN)
         seen: list[Exchange] = []
-        with evidence(seen):
+        with Evidence(seen):
             heard = await self._ask(wire, "tools/call", mcp_shapes.lookup_params(call), name=call.lookup_tool)
             seen.append(heard.exchange)
             task_id = mcp_shapes.read_lookup(heard.result.value)
@@ -143,7 +143,7 @@ class Mcp20260728:
         """Send `tasks/get`. Every outstanding question comes with it, asked for or not."""
         task_id = _task_id_of(handle)
         seen: list[Exchange] = []
-        with evidence(seen):
+        with Evidence(seen):
             heard = await self._ask(wire, "tasks/get", {"taskId": task_id}, name=task_id)
             seen.append(heard.exchange)
             found = codec.decode_look(heard.said, task_id=task_id)
@@ -157,7 +157,7 @@ class Mcp20260728:
         except strictjson.BadJson as error:
             raise Refused(f"the answer cannot be sent: {error}", kind=RefusalKind.REQUEST) from None
         seen: list[Exchange] = []
-        with evidence(seen):
+        with Evidence(seen):
             heard = await mcp_exchange.ask(wire, _request("tasks/update", body, name=task_id), request_id)
             seen.append(heard.exchange)
             codec.decode_updated(heard.said)
@@ -167,7 +167,7 @@ class Mcp20260728:
         """Send `tasks/cancel`. Only a later look says what became of it (C5)."""
         task_id = _task_id_of(handle)
         seen: list[Exchange] = []
-        with evidence(seen):
+        with Evidence(seen):
             heard = await self._ask(wire, "tasks/cancel", {"taskId": task_id}, name=task_id)
             seen.append(heard.exchange)
             found = codec.decode_cancel(heard.said)
@@ -177,7 +177,7 @@ class Mcp20260728:
         """Send `tasks/get` once more: the result is inline, so this is for one that was not kept."""
         task_id = _task_id_of(handle)
         seen: list[Exchange] = []
-        with evidence(seen):
+        with Evidence(seen):
             heard = await self._ask(wire, "tasks/get", {"taskId": task_id}, name=task_id)
             seen.append(heard.exchange)
             found = codec.decode_result(heard.said, task_id=task_id, status=status)

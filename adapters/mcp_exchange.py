@@ -20,7 +20,6 @@ from adapters.contract import (
     MaybeSent,
     Wire,
     WireRequest,
-    WireResponse,
     WireStream,
     WrongProtocol,
 )
@@ -104,30 +103,15 @@ async def ask(
     within_s = RESUME_WITHIN_S if request.total_s is None else request.total_s
     ends = asyncio.get_running_loop().time() + within_s
     try:
-        return await _exchange(wire, request, listening, session_lost)
+        async with wire.stream(request) as stream:
+            if stream.media_type == _EVENT_TYPE and http.is_success(stream.status):
+                return await listening.hear(stream)
+            response = await stream.whole()
     except MaybeSent as broken:
         if resume is None or not listening.last_event_id:
             raise
         return await _resumed(wire, resume, listening, broken, ends=ends)
-
-
-async def _exchange(wire: Wire, request: WireRequest, listening: _Listening, session_lost: SessionRule) -> Heard:
-    async with wire.stream(request) as stream:
-        if http.is_success(stream.status) and stream.media_type == _EVENT_TYPE:
-            return await listening.hear(stream)
-        try:
-            body = b"".join([chunk async for chunk in stream.chunks()])
-        except http.CutOff as cut:
-            # The server did answer; what it said cannot be read.
-            raise BrokenPeer(cut.reason, exchanges=cut.exchanges) from None
-        response = WireResponse(
-            status=stream.status,
-            headers=stream.headers,
-            media_type=stream.media_type,
-            body=body,
-            exchange=stream.exchange(),
-        )
-    answer = jsonrpc.decode_answer(response, request_id=listening.request_id, session_lost=session_lost)
+    answer = jsonrpc.decode_answer(response, request_id=request_id, session_lost=session_lost)
     return Heard(answer=answer, asked=(), headers=response.headers, exchange=response.exchange)
 
 
@@ -196,28 +180,29 @@ async def standing(
         if http.is_success(stream.status) and stream.media_type == _EVENT_TYPE:
             yield Standing(stream, last_event_id=last_event_id)
             return
-        body = b"".join([chunk async for chunk in stream.chunks()])
-        response = WireResponse(
-            status=stream.status,
-            headers=stream.headers,
-            media_type=stream.media_type,
-            body=body,
-            exchange=stream.exchange(),
-        )
+        response = await stream.whole()
     # Nothing was asked here, so that every answer is an error.
     jsonrpc.decode_answer(response, request_id="", session_lost=session_lost)
     raise http.status_error(response)
 
 
-@contextlib.contextmanager
-def evidence(seen: Sequence[Exchange]) -> Iterator[None]:
-    """Give an error everything that was seen before it, each exchange once."""
-    try:
-        yield
-    except AdapterError as error:
-        later = (exchange for exchange in error.exchanges if exchange not in seen)
-        error.exchanges = (*seen, *later)
-        raise
+class Evidence:
+    """A context that gives an error everything that was seen before it, each exchange once."""
+
+    __slots__ = ("_seen",)
+
+    def __init__(self, seen: Sequence[Exchange]) -> None:
+        """`seen` may grow while the context is open."""
+        self._seen = seen
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """Let the error pass on with what it should know."""
+        if isinstance(error, AdapterError):
+            later = (exchange for exchange in error.exchanges if exchange not in self._seen)
+            error.exchanges = (*self._seen, *later)
 
 
 class _Listening:

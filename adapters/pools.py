@@ -17,6 +17,7 @@ import httpx
 
 from adapters import addresses
 from adapters.connection import Connection
+from adapters.messages import Incoming, Outgoing
 
 CONNECTIONS = 128
 """To one origin: as many as one server may have drives at once, and its standing streams."""
@@ -56,7 +57,8 @@ class KeptTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send the request on a connection of its own; it is kept, if it can be, once the body is closed."""
         trace: Trace = request.extensions["trace"]
-        connection = await self._take(request, trace)
+        kept = self._kept()
+        connection = self._use(kept) if kept is not None else await self._take(request, trace)
         try:
             await trace("http11.send_request_headers.started", {})
             head = await connection.ask(_written(request))
@@ -64,7 +66,7 @@ class KeptTransport(httpx.AsyncBaseTransport):
             connection.abort()
             self._leave(connection)
             raise
-        return httpx.Response(head.status, headers=list(head.headers), stream=_Body(connection, self._leave))
+        return Incoming(status=head.status, pairs=head.headers, stream=Body(connection, self._leave))
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -74,14 +76,10 @@ class KeptTransport(httpx.AsyncBaseTransport):
             connection.abort()
 
     async def _take(self, request: httpx.Request, trace: Trace) -> Connection:
-        kept = self._kept()
-        if kept is not None:
-            return self._use(kept)
+        """Make a connection where there is room, or wait for one."""
         if self._room > 0:
             self._room -= 1
-        else:
-            kept = await self._wait(request.extensions["timeout"]["pool"])
-        if kept is not None:
+        elif (kept := await self._wait(request.extensions["timeout"]["pool"])) is not None:
             return self._use(kept)
         try:
             return self._use(await self._connect(request, trace))
@@ -151,14 +149,14 @@ class KeptTransport(httpx.AsyncBaseTransport):
             raise httpx.ConnectTimeout("no connection in time") from None
 
 
-class _Body(httpx.AsyncByteStream):
+class Body(httpx.AsyncByteStream):
     """A body as it comes; closing it leaves its connection."""
 
     def __init__(self, connection: Connection, leave: Callable[[Connection], None]) -> None:
         self._connection = connection
         self._leave: Callable[[Connection], None] | None = leave
 
-    def __aiter__(self) -> _Body:
+    def __aiter__(self) -> Body:
         return self
 
     async def __anext__(self) -> bytes:
@@ -167,7 +165,17 @@ class _Body(httpx.AsyncByteStream):
             raise StopAsyncIteration
         return piece
 
+    @property
+    def has_come(self) -> bool:
+        """Whether the next piece, or the end, is here: of an answer that came in one packet, all of it."""
+        return self._connection.has_come
+
+    def piece(self) -> bytes | None:
+        """Give the next piece without a wait, None at the end, where it `has_come`."""
+        return self._connection.piece()
+
     async def aclose(self) -> None:
+        """Leave the connection."""
         leave, self._leave = self._leave, None
         if leave is not None:
             leave(self._connection)
@@ -175,6 +183,8 @@ class _Body(httpx.AsyncByteStream):
 
 def _written(request: httpx.Request) -> bytes:
     """The request as bytes. httpx has checked the names and values of its headers, and named the host."""
+    if isinstance(request, Outgoing):
+        return request.head + request.content
     lines = [b"%s %s HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
     lines += [b"%s: %s" % header for header in request.headers.raw]
     return b"\r\n".join(lines) + b"\r\n\r\n" + request.content

@@ -14,9 +14,9 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import NamedTuple, cast
 
 from adapters.contract import Json
 
@@ -27,7 +27,9 @@ _BOM = b"\xef\xbb\xbf"
 _BLANKS = re.compile(r"[ \t\n\r]*+")
 _PLAIN_NAME = re.compile(r'"([^"\\\x00-\x1f]*+)"[ \t\n\r]*+:[ \t\n\r]*+')
 """A member's name without an escape, up to its value."""
-_COMMA = re.compile(r"[ \t\n\r]*+,[ \t\n\r]*+")
+_OPENING = re.compile(r"[ \t\n\r]*+\{[ \t\n\r]*+")
+_MARK = re.compile(r"[ \t\n\r]*+([,}])[ \t\n\r]*+")
+"""What follows a member: a comma, then the next one begins; or the end of the object."""
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 """A JSON string, or the rest of the input if it is not closed: so that a hostile body full of
 open quotes is still walked once."""
@@ -45,12 +47,15 @@ class BadJson(ValueError):
         return cls(f"{what}, at line {line}, column {place - text.rfind(chr(10), 0, place)}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class Member(NamedTuple):
     """One member of an object: its value, and the bytes it was read from."""
 
-    value: Json = field(repr=False)
-    raw: bytes = field(repr=False)
+    value: Json
+    raw: bytes
+
+    def __repr__(self) -> str:
+        """Quote nothing."""
+        return "Member()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +85,19 @@ def members(raw: bytes, *, max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTE
     """
     text = _checked_text(raw, max_depth=max_depth, max_bytes=max_bytes)
     found: dict[str, Member] = {}
-    at = _skip_blanks(text, _expect(text, _skip_blanks(text, 0), "{"))
-    mark = text[at : at + 1]
+    opening = _OPENING.match(text)
+    at = opening.end() if opening else _expect(text, _skip_blanks(text, 0), "{")
+    mark, at = _mark_after(text, at) if text.startswith("}", at) else (",", at)
     while mark != "}":
         begins = at
         name, at = _name_at(text, at)
         if name in found:
             raise BadJson.at(text, begins, "a key occurs twice in one object")
         value, end = _value_at(text, at)
-        found[name] = Member(value=value, raw=text[at:end].encode())
+        found[name] = Member(value, text[at:end].encode())
         mark, at = _mark_after(text, end)
-    if (rest := _skip_blanks(text, at + 1)) != len(text):
-        raise BadJson.at(text, rest, "there is more after the value")
+    if at != len(text):
+        raise BadJson.at(text, at, "there is more after the value")
     return found
 
 
@@ -172,14 +178,11 @@ def _expect(text: str, at: int, mark: str) -> int:
 
 
 def _mark_after(text: str, at: int) -> tuple[str, int]:
-    """Read what follows a member: a comma, then the place is that of the next one; or the end, and the place is its."""
-    comma = _COMMA.match(text, at)
-    if comma:
-        return ",", comma.end()
-    at = _skip_blanks(text, at)
-    if text[at : at + 1] != "}":
-        _expect(text, at, ",")  # says what is missing
-    return "}", at
+    """Read the mark that follows a member, and the place of what comes after it."""
+    mark = _MARK.match(text, at)
+    if mark is None:
+        return ",", _expect(text, _skip_blanks(text, at), ",")  # says what is missing
+    return mark[1], mark.end()
 
 
 def _name_at(text: str, at: int) -> tuple[str, int]:
@@ -193,9 +196,11 @@ def _name_at(text: str, at: int) -> tuple[str, int]:
 
 def _value_at(text: str, at: int) -> tuple[Json, int]:
     try:
-        value, end = _DECODER.raw_decode(text, at)
+        value, end = _scan(text, at)
     except BadJson:
         raise
+    except StopIteration as stop:
+        place = stop.value
     except json.JSONDecodeError as error:
         place = error.pos
     except (ValueError, RecursionError):
@@ -226,4 +231,6 @@ def _no_constant(_name: str) -> Json:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_constant=_no_constant)
+_scan: Callable[[str, int], tuple[object, int]] = _DECODER.scan_once  # type: ignore[attr-defined]
+"""As `raw_decode`, which calls it."""
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -72,6 +72,14 @@ class Veil:
         return len(data)
 
 
+_NOTHING_HIDDEN = Veil(())
+
+
+def veil_over(secrets: tuple[bytes, ...]) -> Veil:
+    """A veil over these secrets; where there are none, one for all: it holds nothing back and counts nothing."""
+    return Veil(secrets) if secrets else _NOTHING_HIDDEN
+
+
 @lru_cache(maxsize=256)
 def _patterns(secrets: tuple[bytes, ...]) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
     """How the secrets may be spelled, and the bytes with which a spelling begins; made once for each credential."""

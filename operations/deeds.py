@@ -104,8 +104,9 @@ class Drive:
 
     async def do(self) -> ledger.Unchanged | None:
         """Plan and do. None: the ledger step itself has said when to come again."""
-        deed = next_deed(self._work.row, self._means(), now=self._d.now())
-        if is_unconfirmed(self._work.row, now=self._d.now()):
+        now = self._d.now()
+        deed = next_deed(self._work.row, self._means(), now=now)
+        if is_unconfirmed(self._work.row, now=now):
             await self._d.run(ledger.state_unconfirmed, self._op, ticket=self._work.ticket, now=self._d.now())
         try:
             return await self._DEEDS[deed](self)
@@ -327,19 +328,17 @@ class Drive:
         return await self._apply(await self._seen())
 
     async def _seen(self) -> Observation:
-        await self._open_session()
+        if self._handle.session is None:
+            await self._open_session()
         row = self._work.row
         asking = row.round_open or row.answer_delivery is Delivery.STORED
         cancelling = row.cancel_intent or row.state is State.CANCEL_REQUESTED  # C11: no form would follow
-        held = await self._overheard() if not cancelling else ledger.Waiting()
-        expects = not (asking or cancelling or held.questions)
-        return ledger.joined(row, await self._adapter.look(self._wire, self._handle, expect_question=expects), held)
-
-    async def _overheard(self) -> ledger.Waiting:
-        if not self._work.server.listens:
-            return ledger.Waiting()
+        if cancelling or not self._work.server.listens:
+            return await self._adapter.look(self._wire, self._handle, expect_question=not (asking or cancelling))
         await self._listen()
-        return await self._d.run(ledger.waiting, self._op)
+        held = await self._d.run(ledger.waiting, self._op)
+        expects = not (asking or held.questions)
+        return ledger.joined(row, await self._adapter.look(self._wire, self._handle, expect_question=expects), held)
 
     async def _apply(self, seen: Observation) -> ledger.Unchanged | None:
         misses = self._work.misses + 1 if isinstance(seen, NeedsInput) and not seen.questions else 0
@@ -353,7 +352,7 @@ class Drive:
         still_asks = isinstance(seen, NeedsInput) and row.state is State.INPUT_REQUIRED
         if still_asks and row.round_open and row.round_deadline_at is not None:
             return row.round_deadline_at
-        poll_ms = seen.task.poll_ms if isinstance(seen, Working | NeedsInput) and seen.task else None
+        poll_ms = seen.task.poll_ms if isinstance(seen, (Working, NeedsInput)) and seen.task else None
         return self._d.look_at(self._work, poll_ms=poll_ms, misses=misses)
 
     async def _expire_round(self) -> None:

@@ -92,7 +92,7 @@ class Driver:
             next_at=next_at,
             misses=misses,
             trouble=trouble,
-            at=self._clock(),
+            at=self._clock() if trouble else None,
         )
 
     def retry_at(self, work: Work) -> datetime:
@@ -104,7 +104,7 @@ class Driver:
     def in_budget(self, work: Work, at: datetime) -> datetime:
         """The end of the wait budget, where it comes before `at`: nobody may sleep through it (P5)."""
         ends = work.row.budget_ends_at
-        return min(at, ends) if self._clock() < ends else at
+        return at if at <= ends or self._clock() >= ends else ends
 
     def look_at(self, work: Work, *, poll_ms: int | None = None, misses: int = 0) -> datetime:
         """When the next routine look is due (P1)."""

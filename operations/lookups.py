@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from adapters.contract import Absent, AdapterError, Lookup, Observation, Promises
 from operations import ledger
@@ -30,22 +31,38 @@ log = logging.getLogger(__name__)
 
 def means(work: Work, promises: Promises) -> Means:
     """Return what server and contract offer for one operation."""
-    lookup, server = Lookup(work.server.lookup), work.server
-    offered = lookup is not Lookup.NONE and lookup in promises.lookups
-    if lookup is Lookup.SESSION_LIST:
-        # N2: what is not declared is not asked for.
-        offered = offered and work.row.session is not None and server.lists_tasks is not False
-    if lookup is Lookup.LOOKUP_TOOL:
-        offered = offered and bool(server.lookup_tool)
+    server = work.server
+    match server.lookup:
+        case Lookup.SESSION_LIST:
+            # N2: what is not declared is not asked for.
+            is_there = work.row.session is not None and server.lists_tasks is not False
+        case Lookup.LOOKUP_TOOL:
+            is_there = bool(server.lookup_tool)
+        case lookup:
+            is_there = lookup != Lookup.NONE
+    replays = server.lookup == Lookup.SAME_KEY_REPLAY
     # A call that ran without a task stands in no list of tasks: its absence there proves nothing (X2).
-    in_reach = work.as_task or lookup is Lookup.SAME_KEY_REPLAY
+    in_reach = work.as_task or replays
+    return _means(
+        can_look_up=is_there and in_reach and server.lookup in promises.lookups,
+        replays=replays,
+        shut=replays and not work.row.submits_open,
+        window_s=server.key_window_s,
+        ttl_s=server.task_ttl_s,
+        repeats=promises.answers_repeatable,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _means(*, can_look_up: bool, replays: bool, shut: bool, window_s: int, ttl_s: int, repeats: bool) -> Means:
+    """One for all operations that are alike: it is asked for with every look."""
     return Means(
-        can_look_up=offered and in_reach,
-        replays=lookup is Lookup.SAME_KEY_REPLAY,
-        key_window=timedelta(seconds=server.key_window_s),
-        shut=lookup is Lookup.SAME_KEY_REPLAY and not work.row.submits_open,
-        listed=timedelta(seconds=server.task_ttl_s),
-        repeats_answers=promises.answers_repeatable,
+        can_look_up=can_look_up,
+        replays=replays,
+        key_window=timedelta(seconds=window_s),
+        shut=shut,
+        listed=timedelta(seconds=ttl_s),
+        repeats_answers=repeats,
     )
 
 

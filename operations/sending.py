@@ -81,11 +81,13 @@ class SendGate:
         """Wait for the reserved moment; where it is gone, or a pause came meanwhile, for another."""
         slot, self._reserved = self._reserved, None
         while True:
-            if slot is None or self._clock() - slot > pacing.LATE:
+            now = self._clock()
+            if slot is None or now - slot > pacing.LATE:
                 slot = await self._reserve()
-            wait = (slot - self._clock()).total_seconds()
-            if wait <= 0 and slot >= self._free_from(slot):
+                now = self._clock()
+            if slot <= now and slot >= self._free_from(slot):
                 return slot
+            wait = (slot - now).total_seconds()
             await asyncio.sleep(max(wait, 0.0))
             if slot < self._free_from(slot) or (wait > LONG_S and await self._is_paused()):
                 slot = None

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters import jsonrpc
+from adapters import jsonrpc, strictjson
 from adapters.contract import (
     BrokenPeer,
     Exchange,
@@ -255,3 +255,13 @@ def test_no_body_raises_anything_outside_the_declared_errors(body):
         jsonrpc.read_message(body)
     except (BadJson, NotRpc):
         return
+
+
+@given(task=st.text())
+def test_a_plain_request_is_in_canonical_form(task):
+    params = {"taskId": task}
+
+    raw = jsonrpc.encode_plain(request_id="lc-1", method="tasks/get", params=strictjson.canonical(params))
+
+    told = {"jsonrpc": "2.0", "id": "lc-1", "method": "tasks/get", "params": params}
+    assert raw == strictjson.canonical(told)
