@@ -208,6 +208,11 @@ SAID = frozenset(
         _("no such release, or no reason"),
         _("settled before"),
         _("the deadline has changed since the page was shown"),
+        # what a call of a tool would be
+        _("runs as a task: submitted, looked after, and fetched when it has ended"),
+        _("refused: the tool wants a task, and the server does not offer tasks"),
+        _("refused: this tool does not offer tasks, and no synchronous limit is registered for it"),
+        _("refused: the server does not offer tasks, and no synchronous limit is registered for it"),
         # parts of the forms below
         _("no media type"),
         _("received, but not answered"),
@@ -225,6 +230,7 @@ FORMS = (
     _("HTTP {status}, {kind}, {size} bytes: {more}"),
     _("HTTP {status}, {kind}, {size} bytes"),
     _("a redirect to {place}, not followed"),
+    _("runs at once, under its published limit of {limit} s"),
 )
 """What may be said around something that differs, the narrower form first; what fills a gap may be listed itself."""
 _GAP = re.compile(r"\\{(\w+)\\}")
