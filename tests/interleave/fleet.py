@@ -14,7 +14,16 @@ from console.ground import place as ground
 from console.ground.postgres import CARELESS, Cluster
 from tests.interleave import cores, runs
 
-TUNED = {"max_connections": "60", "shared_buffers": "128MB", "autovacuum_naptime": "30s", "jit": "off"}
+TUNED = {
+    "max_connections": "60",
+    "shared_buffers": "128MB",
+    "autovacuum_naptime": "30s",
+    "jit": "off",
+    "update_process_title": "off",
+    "track_activities": "off",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+}
 
 
 @contextmanager

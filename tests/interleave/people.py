@@ -126,11 +126,15 @@ class People:
     async def approve(self, who, temper, node):
         """Answer every round of one operation, from the page as it was when it was opened."""
         run = self._run
-        answered = 0
+        answered, read_at = 0, -1
         while True:
             operation = await run.stands_in(node, {State.INPUT_REQUIRED}, but_not=answered)
             if operation is None:
                 return
+            if read_at == run.place.writes:
+                await asyncio.sleep(2.0)
+                continue
+            read_at = run.place.writes
             asked = run.place.observer.ask(
                 """SELECT number, request_digest, questions, operation_id::text FROM input_round
                 WHERE operation_id = %s ORDER BY number DESC LIMIT 1""",

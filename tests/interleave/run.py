@@ -62,9 +62,10 @@ class Run:
         """One task for each node that submits."""
         self._tasks = set()
         self._waiting = []
-        self._board = None
+        self._dues = {}
+        """Operation -> when it is due next, as the board said."""
         self._board_at = -1
-        """The writes of everybody when the board was last read."""
+        """The writes of everybody when the board was last right."""
         self.people = People(self)
         self.network = Network(self)
         self.server = self._make_server()
@@ -213,8 +214,12 @@ class Run:
 
     def look_at_board(self):
         """Return when something is due next, and whether anything is open. Nobody of the run sees this read."""
-        if self._board_at == self.place.writes:
-            return self._board
+        if not self.is_board_right():
+            self._read_board()
+        is_open = any(self.states.get(operation) not in FINAL for operation in self.names)
+        return min(self._dues.values(), default=None), is_open
+
+    def _read_board(self):
         self._board_at = self.place.writes
         rows = self.place.observer.ask(
             """SELECT o.id::text, o.state,
@@ -226,9 +231,15 @@ class Run:
         for operation, state, _ in rows:
             if self.states.get(operation) != state:
                 self.saw(operation, State(state))
-        dues = [due for _, _, due in rows if due is not None]
-        self._board = min(dues, default=None), any(state not in FINAL for _, state, _ in rows)
-        return self._board
+        self._dues = {operation: due for operation, _, due in rows if due is not None}
+
+    def is_board_right(self):
+        return self._board_at == self.place.writes
+
+    def correct_board(self, dues):
+        """Nothing else was written since the board was right: it need not be read again."""
+        self._board_at = self.place.writes
+        self._dues |= {operation: due for operation, due in dues.items() if operation in self._dues}
 
     # The run itself -------------------------------------------------------------------------------
 
