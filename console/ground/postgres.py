@@ -21,8 +21,15 @@ START_PATIENCE = 30.0  # seconds; recovery after a crash takes about two
 LOCK_PATIENCE = 10.0  # seconds; a killed server is gone only when process 1 has collected it
 LOOK_AGAIN = 0.02
 STATUS_LINE = 7  # of postmaster.pid, counted from 0: what pg_ctl reads
-# A test database is thrown away: what a power cut would do to it does not matter.
-CARELESS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+# A test database is thrown away: what a power cut would do to it does not matter, and nobody looks at its processes.
+CARELESS = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "update_process_title": "off",
+}
 
 
 class PostgresError(Exception):

@@ -17,12 +17,9 @@ from tests.interleave import cores, runs
 TUNED = {
     "max_connections": "60",
     "shared_buffers": "128MB",
-    "autovacuum_naptime": "30s",
+    "autovacuum_naptime": "5min",  # after each, every statement of every session is planned anew
     "jit": "off",
-    "update_process_title": "off",
     "track_activities": "off",
-    "wal_level": "minimal",
-    "max_wal_senders": "0",
 }
 
 

@@ -7,9 +7,10 @@ thousand of them would cost more than the runs.
 """
 
 import asyncio
+import contextlib
 import re
 from copy import deepcopy
-from functools import cache
+from functools import cache, partial
 
 from django.db import OperationalError, connections
 from psycopg.pq import TransactionStatus
@@ -45,6 +46,7 @@ class Line:
 
     def __init__(self):
         self._wrapper = wrapper = connections.create_connection("default")
+        wrapper.line = self
         wrapper.settings_dict = settings = deepcopy(wrapper.settings_dict)
         settings["OPTIONS"]["options"] = " ".join(f"-c {name}={value}" for name, value in SESSION.items())
         self._statements = Statements(wrapper)
@@ -112,7 +114,6 @@ class Line:
     def _take_session(self, params):
         if self._session is None:
             self._session = self._connect(params)
-            self._session.line = self
             cores.share(self._session)
         return self._session
 
@@ -134,6 +135,12 @@ class Line:
 
     def _faulty_commit(self):
         self._commit(self._statements.commit)
+
+    @property
+    def is_idle(self):
+        """Whether no transaction is open, so that a statement is one of its own."""
+        session = self._session
+        return session.autocommit and session.pgconn.transaction_status == TransactionStatus.IDLE
 
     def alone(self, statement):
         """Run a statement that is a transaction of its own, and breaks as one does."""
@@ -172,15 +179,34 @@ def _writes(query):
     return _WRITING.search(query) is not None
 
 
-def overheard(execute):
-    """Stand for `psycopg.Cursor.execute`: what the ledger sends outside of Django's transactions is heard too."""
+class _Heard:
+    """A cursor of the ledger's own: a statement outside of Django's transactions is one of its own."""
 
-    def heard(cursor, query, params=None, **how):
-        session = cursor.connection
-        line = getattr(session, "line", None)
-        is_alone = session.autocommit and session.pgconn.transaction_status == TransactionStatus.IDLE
-        if line is None or not is_alone or not _writes(query):
-            return execute(cursor, query, params, **how)
-        return line.alone(lambda: execute(cursor, query, params, **how))
+    def __init__(self, line, cursor):
+        self._line = line
+        self._cursor = cursor
+
+    def execute(self, query, params=None, **_how):
+        run = partial(self._cursor.execute, query, params)
+        return self._line.alone(run) if self._line.is_idle and _writes(query) else run()
+
+    def __getattr__(self, name):
+        return getattr(self._cursor, name)
+
+    def __iter__(self):
+        return iter(self._cursor)
+
+
+def overheard(prepared):
+    """Stand for the ledger's `prepared`: on a line its statements are run, and break, as all others do."""
+
+    @contextlib.contextmanager
+    def heard():
+        line = getattr(connections["default"], "line", None)
+        if line is None:
+            with prepared() as cursor:
+                yield cursor
+        else:
+            yield _Heard(line, connections["default"].cursor())
 
     return heard

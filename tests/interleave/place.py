@@ -5,11 +5,11 @@ import json
 import uuid
 from datetime import UTC, datetime
 
-import psycopg
-
 from adapters.contract import Capabilities, Lookup, Negotiation, TaskSupport, ToolDescriptor
 from adapters.simulator.aip151 import STRUCT
 from operations import announce, ledger
+from operations.ledger import acceptance, claims, step
+from operations.ledger.step import prepared
 from operations.queries.invariants import breaches
 from tests.interleave.lines import Line, overheard
 
@@ -23,6 +23,8 @@ AIP_SCHEMA = {
     "required": ["@type", "value"],
 }
 LOOKUP_TOOL = "look-up"
+PREPARING = (step, claims, acceptance)
+"""The modules of the ledger that prepare their statements themselves."""
 
 
 class Place:
@@ -30,8 +32,8 @@ class Place:
 
     def __init__(self):
         self._moved, announce.moved = announce.moved, lambda operation, version: None  # nobody listens here
-        self._execute = psycopg.Cursor.execute
-        psycopg.Cursor.execute = overheard(self._execute)
+        for module in PREPARING:
+            module.prepared = overheard(prepared)
         self.workers = (Line(), Line())
         self.people = Line()
         self.observer = Line()
@@ -48,7 +50,9 @@ class Place:
         self.observer.do(self._register)
 
     def close(self):
-        announce.moved, uuid.uuid4, psycopg.Cursor.execute = self._moved, self._uuid4, self._execute
+        announce.moved, uuid.uuid4 = self._moved, self._uuid4
+        for module in PREPARING:
+            module.prepared = prepared
         for line in (*self.workers, self.people, self.observer):
             line.close()
 

@@ -3,9 +3,11 @@
 Ten thousand runs send the same three hundred statements some million times. Django's own cursor has
 every one of them parsed and planned anew, which costs more than running it, and spends as much again
 above libpq. This one keeps to libpq's prepared statements, and sends BEGIN together with the statement
-that follows it. The text of every statement stays what the product wrote.
+that follows it, and what the ledger sends in one journey in one packet. The text of every statement stays
+what the product wrote.
 """
 
+import contextlib
 import re
 from functools import cache
 
@@ -30,10 +32,11 @@ class Statements:
         self._wrapper = wrapper
         self._connection = None
         self._known = {}
+        self._packet = None
         self.is_cut = False
 
     def cursor(self):
-        """Stand for the `cursor` of Django's connection."""
+        """Stand for the `cursor` of Django's connection, and for what `prepared` of the ledger gives."""
         wrapper = self._wrapper
         if wrapper.connection is None:
             wrapper.ensure_connection()
@@ -41,7 +44,7 @@ class Statements:
             self._connection, self._known = wrapper.connection, {}
             self._pg = self._connection.pgconn
             self._values = Transformer(self._connection)
-        return _Cursor(self, self._values)
+        return Cursor(self, self._values)
 
     def set_autocommit(self, autocommit):
         """Stand for Django's `_set_autocommit`: BEGIN goes with the first statement."""
@@ -94,13 +97,29 @@ class Statements:
                 given = params[taken : taken + count] if names is None else [params[name] for name in names]
                 taken, result = taken + count, self._run_one(pg, text, given, begin=begin)
                 begin = False
-            return pg.exec_(b"") if result is None else result
+            return result
+
+    @contextlib.contextmanager
+    def pipeline(self):
+        """Send what is run meanwhile in one packet at the end; nobody reads its results."""
+        self._packet = packet = []
+        try:
+            yield
+        finally:
+            self._packet = None
+        if packet:
+            with self._wrapper.wrap_database_errors:
+                self._alive(self._pg)
+                self._together(self._pg, packet)
 
     def _run_one(self, pg, text, given, *, begin):
         values = self._values.dump_sequence(given, [PyFormat.TEXT] * len(given))
         name = self._name(pg, text, tuple(self._values.types or ()))
+        if self._packet is not None:
+            self._packet.append((name, values))
+            return None
         if begin:
-            return self._after_begin(pg, name, values)
+            return self._together(pg, [(name, values)], first=b"BEGIN")
         return self._checked(pg, pg.exec_prepared(name, values))
 
     def _name(self, pg, text, types):
@@ -111,22 +130,29 @@ class Statements:
             self._known[text, types] = name
         return name
 
-    def _after_begin(self, pg, name, values):
+    def _together(self, pg, packet, *, first=None):
+        """Send several statements in one packet; return the result of the last."""
         pg.enter_pipeline_mode()
-        pg.send_query_params(b"BEGIN", None)
-        pg.send_query_prepared(name, values)
+        if first is not None:
+            pg.send_query_params(first, None)
+        for name, values in packet:
+            pg.send_query_prepared(name, values)
         pg.pipeline_sync()
-        found = []
-        while len(found) < 3:
-            result = pg.get_result()
-            if result is not None:
-                found.append(result)
-            elif pg.status == ConnStatus.BAD:
-                break
+        found = list(self._found(pg))
         pg.exit_pipeline_mode()
         self._alive(pg)
-        self._checked(pg, found[0])
-        return self._checked(pg, found[1])
+        for result in found:
+            last = self._checked(pg, result)
+        return last
+
+    @staticmethod
+    def _found(pg):
+        while pg.status != ConnStatus.BAD:
+            result = pg.get_result()
+            if result is not None and result.status == ExecStatus.PIPELINE_SYNC:
+                return
+            if result is not None:
+                yield result
 
     def _alive(self, pg):
         if self.is_cut or pg.status == ConnStatus.BAD:
@@ -139,20 +165,20 @@ class Statements:
         return result
 
 
-class _Cursor:
-    """As much of a cursor as Django and the ledger use."""
+class Cursor:
+    """As much of a cursor as Django and the ledger use. `connection`: as much of that."""
 
     def __init__(self, statements, values):
-        self._statements = statements
+        self.connection = statements
         self._values = values
         self._rows = []
         self._next = 0
         self._result = None
 
-    def execute(self, sql, params=None):
-        self._result = result = self._statements.run(sql, params)
+    def execute(self, sql, params=None, **_how):
+        self._result = result = self.connection.run(sql, params)
         self._next = 0
-        if result.nfields:
+        if result is not None and result.nfields:
             self._values.set_pgresult(result, set_loaders=True)
             self._rows = self._values.load_rows(0, result.ntuples, tuple)
         else:
