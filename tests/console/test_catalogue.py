@@ -213,7 +213,7 @@ class TestSentences:
             if isinstance(node, ast.FunctionDef) and any("POST" in ast.unparse(one) for one in node.decorator_list)
         }
         named = {
-            one.name
+            str(one.name)
             for one in urls.urlpatterns
             if isinstance(one, URLPattern) and (one.callback.__module__, one.callback.__name__) in takers
         }
@@ -224,7 +224,7 @@ class TestSentences:
 
     def test_why_a_person_was_turned_away(self):
         said = {
-            node.value.value
+            str(node.value.value)
             for path in (PROJECT / "console").rglob("*.py")
             for node in ast.walk(ast.parse(path.read_text()))
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "request.refusal"
