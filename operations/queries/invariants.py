@@ -177,12 +177,15 @@ _RECEIPTS = (
     Invariant(
         name="clash_is_disputed",
         clause="P8",
-        holds="An operation whose task id clashed is not accepted on that id, or is marked disputed.",
+        holds="An operation whose task id clashed is not accepted on that id, or is marked disputed. A task that "
+        "a person bound after the clash is another one.",
         sql="""SELECT o.id AS operation_id, r.outcome || ' after a clash' AS what
             FROM operation o JOIN receipt r ON r.operation_id = o.id
             WHERE r.outcome IN ('SUCCESS', 'TOOL_ERROR', 'CANCELLED') AND NOT o.disputed AND :of(o.id)
                 AND r.task_id IS NOT NULL AND EXISTS (SELECT FROM journal j
-                    WHERE j.operation_id = o.id AND j.event = 'ID_CLASH' AND j.kind IN ('STEP', 'NOTE'))""",
+                    WHERE j.operation_id = o.id AND j.event = 'ID_CLASH' AND j.kind IN ('STEP', 'NOTE')
+                        AND NOT EXISTS (SELECT FROM journal b WHERE b.operation_id = o.id AND b.id > j.id
+                            AND b.event = 'TASK_BOUND' AND b.kind IN ('STEP', 'NOTE')))""",
     ),
 )
 

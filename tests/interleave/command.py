@@ -20,13 +20,14 @@ def run(*, count: int, seed: int, full: bool, processes: int, tell: Callable[[st
 
     `record`: put what came of it on record in the database that Django is set up with.
     """
-    with fleet.cluster(processes) as names:
-        broken = _run_corpus(names[0], tell)
+    # A database of its own for what comes before and after: what a run finds there is a part of it.
+    with fleet.cluster(processes + 1) as (aside, *names):
+        broken = _run_corpus(aside, tell)
         tell(f"corpus: {len(list(schedules()))} schedules, {broken} broken")
         started = time.monotonic()
         tally = fleet.together(names, range(seed, seed + count), full=full)
         _report(tally, time.monotonic() - started, tell)
-        _explain(names[0], tally.failures, tell)
+        _explain(aside, tally.failures, tell)
     if record:
         _record(tally, seed, tell)
     missing = cover.missing(tally)

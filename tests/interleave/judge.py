@@ -132,6 +132,8 @@ def _judge_effects(run, node, row):
     happened = any(done.name == node for done in run.server.truth.effects)
     in_doubt = row["outcome"] in {"CANCELLED", "RECONCILED", "REFUSED"}
     in_doubt = in_doubt and not run.server.doubled[f"key-{run.prefix}-{node}"]  # see above
+    # A list that lied has proved to everybody that there never was a task.
+    in_doubt = in_doubt and not (run.plan.list_lies and row["proved_absent_s"] is not None)
     if happened and in_doubt and row["effects"] != "NONE" and not row["effect_record"]:
         yield "C6", f"{row['outcome']}, an effect happened, and no record says so"
 
