@@ -341,7 +341,7 @@ def reserve_slots(server: str, bys: Sequence[datetime | None], *, now: datetime)
     earliest = min((by for by in bys if by is not None), default=None)
     asked = {"server": server, "count": len(bys), "by": earliest, "now": now}
     with prepared() as cursor:
-        cursor.execute(_RESERVE, asked | {"margin": pacing.MARGIN, "reach": FARTHEST}, prepare=True)
+        cursor.execute(_RESERVE, asked | {"margin": pacing.MARGIN, "reach": FARTHEST, "mark": None}, prepare=True)
         first, gap, count = cursor.fetchone() or ()
     if count or len(bys) == 1:
         return [first + number * gap for number in range(len(bys))]
@@ -363,7 +363,7 @@ _RESERVE = f"""WITH locked AS MATERIALIZED (
     given AS MATERIALIZED (
         SELECT *, LEAST(count, of_second) AS here, count - of_second AS there,
             false AS to_be_swept, NULL::timestamptz AS mark FROM room),
-    reserved AS ({_RESERVED.replace("%(mark)s", "NULL")})
+    reserved AS ({_RESERVED})
     SELECT free_from, gap, count FROM given"""
 
 

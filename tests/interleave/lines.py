@@ -106,7 +106,7 @@ class Line:
             self._session.close()
 
     def _ensure_connection(self):
-        # The ledger also takes cursors of psycopg itself: those do not know that this connection is cut.
+        # Before anything of a step is done: Django asks for the connection first.
         if self._statements.is_cut:
             raise OperationalError("the connection is lost")
         self._ensure()

@@ -128,7 +128,7 @@ class People:
         run = self._run
         answered, read_at = 0, -1
         while True:
-            operation = await run.stands_in(node, {State.INPUT_REQUIRED}, but_not=answered)
+            operation = await run.stands_in(node, {State.INPUT_REQUIRED})
             if operation is None:
                 return
             if read_at == run.place.writes:

@@ -194,7 +194,7 @@ class Run:
                 turn.set_result(None)
                 self._waiting.remove(waiting)
 
-    async def stands_in(self, node, states, but_not=None):
+    async def stands_in(self, node, states):
         """Wait until the node's operation stands in one of `states`; return it, or None once it is final."""
         while True:
             operation = self.operation_of(node)
