@@ -301,18 +301,25 @@ class ShadowLook:
 
 
 def shadow_looked(work: ShadowWork, look: ShadowLook) -> bool:
-    """Keep what a look brought. False: somebody else holds the shadow now, or its version was rolled back (F7)."""
+    """Keep what a look brought. False: somebody else holds the shadow now, or its version was rolled back (F7).
+
+    A report that came while the look was under way brings an ended one forward like any other: the look did not know
+    of it and had put the next one off to the end.
+    """
     misses = work.misses + 1 if look.trouble else 0
+    knew = work.told_at is not None
     return _write(
         work,
         """session = %s, looks = looks + %s, status = CASE WHEN %s = '' THEN status ELSE %s END,
             ended_at = COALESCE(ended_at, %s), outcome = COALESCE(%s, outcome),
             result_digest = COALESCE(%s, result_digest), trouble = %s,
-            answer = CASE WHEN %s = ''::bytea THEN answer ELSE %s END, misses = %s, due_at = %s, lease_until = NULL""",
+            answer = CASE WHEN %s = ''::bytea THEN answer ELSE %s END, misses = %s, lease_until = NULL,
+            due_at = CASE WHEN told_at IS NULL OR %s OR COALESCE(ended_at, %s) IS NULL THEN %s
+                ELSE LEAST(told_at, %s) END""",
         [look.session, int(look.answered), look.status, look.status, look.ended_at]
         + [look.outcome.value if look.outcome else None, look.result_digest]
         + [strictjson.printable(look.trouble[:300]), look.answer[:KEPT_ANSWER], look.answer[:KEPT_ANSWER]]
-        + [misses, look.next_at],
+        + [misses, knew, look.ended_at, look.next_at, look.next_at],
     )
 
 

@@ -187,6 +187,21 @@ def test_o1_the_result_is_left_to_its_owner_until_that_has_it(trial):
     assert here.r2.asked.count("fetch") == 1
 
 
+def test_o1_a_report_that_comes_while_a_look_is_under_way_is_not_forgotten(trial):
+    """The look did not know of it, and would have come back only when the shadow's time is over."""
+    here = trial()
+    task = here.path_calls()
+    shadow = here.registers(task)
+    told = here.path_ends(task)
+    [held] = ledger.claim_shadows(limit=10, now=here.world.now())
+
+    here.reports(shadow, told)
+    here.world.run(here.shadowing.watch(held))
+    here.watch(3)
+
+    assert Shadow.objects.get(id=shadow).state == ShadowState.COMPARED
+
+
 def test_p2_shadows_keep_within_the_servers_rate_and_give_way_to_real_work(worlds):
     here = Trial(worlds(Scenario(tools=(REPORT,)), max_qps=2))
     task = here.path_calls()
