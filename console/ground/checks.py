@@ -19,7 +19,7 @@ CHEAP: list[Check] = [
     ("types", ("-m", "mypy", "--no-error-summary")),
     ("floors", ("-c", "from importlinter.cli import lint_imports_command as check; check()", "--no-logo")),
 ]
-# Each xdist worker of a group runs its tests in one process: what must not run side by side shares a group.
+# Tests of one group run in one process, in their order: what must not run side by side shares a group.
 # Not reordered: browser tests come last (tests/conftest.py).
 PYTEST = (
     *("-m", "pytest", "--numprocesses", "2", "--dist", "loadgroup", "--no-loadscope-reorder"),

@@ -35,13 +35,6 @@ expect.set_options(timeout=PATIENCE)
 ANSWERS = re.compile(r"Failed to load resource: the server responded with a status of (409|422|403)")
 
 
-def pytest_collection_modifyitems(items):
-    """Keep the tests of one product in one process: each worker would start its own."""
-    for item in items:
-        if "product" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group("product"))
-
-
 class Product:
     """One running installation."""
 

@@ -180,6 +180,36 @@ def bring_into_flight(product, states):
     return flying
 
 
+def test_one_version_is_disabled_while_another_goes_on(product, fleet, visit):
+    """O5: what is in flight under the stopped version comes to its receipt; the other version takes new calls."""
+    adam = visit("adam", f"/adapters/{VERSION}/#stop")
+    going, _node = submit(product, "figures", "report")
+
+    stop = adam.locator("#stop form")
+    stop.get_by_label("What").select_option(f"protocol:{VERSION}")
+    stop.get_by_label("Reason").fill("An hour of peace for this contract")
+    stop.get_by_role("button", name="Stop new calls").click()
+    expect(adam.locator("main")).to_contain_text("New calls are stopped")
+    status, told = product.api("operations", late_call("figures", "report"))
+    assert (status, told["fall_back_allowed"]) == (423, False)
+    other, _node = submit(product, "modern", "report")
+
+    assert product.reached(going, "ACCEPTED")["receipt"]["outcome"] == "SUCCESS"
+    assert product.reached(other, "ACCEPTED")["receipt"]["outcome"] == "SUCCESS"
+
+    let_in(adam)
+    again, _node = submit(product, "figures", "report")
+    assert product.reached(again, "ACCEPTED")["receipt"]["outcome"] == "SUCCESS"
+
+
+def let_in(page):
+    form = page.locator("#stop form")
+    form.get_by_label("What").select_option(f"protocol:{VERSION}")
+    form.get_by_label("Reason").fill("The hour is over")
+    form.get_by_role("button", name="Let new calls in").click()
+    expect(page.locator("main")).to_contain_text("New calls are let in again")
+
+
 def test_a_release_is_tried_shared_found_wrong_and_rolled_back_under_two_hundred_calls(product, fleet, visit):
     """Each of the 200 calls comes to exactly one receipt, and no server began one of them twice."""
     path, adam = ExistingPath(product, fleet), visit("adam", f"/adapters/{VERSION}/")
@@ -278,36 +308,3 @@ def taken_over(product):
         nodes += [item["call_node"] for item in page["items"]]
         after, more = page["next_after"], page["more"]
     return nodes
-
-
-def test_one_version_is_disabled_while_another_goes_on(product, fleet, visit):
-    """O5: what is in flight under the stopped version comes to its receipt; the other version takes new calls."""
-    adam = visit("adam", f"/adapters/{VERSION}/#stop")
-    let_in(adam)
-    share_all = adam.locator("#share form")
-    share_all.get_by_label("Release").select_option("r1")
-    share_all.get_by_label("Share of the new calls").fill("100")
-    share_all.get_by_label("Reason").fill("The first release takes them all")
-    share_all.get_by_role("button", name="Decide the share").click()
-    expect(adam.locator("main")).to_contain_text("Decided")
-    going, _node = submit(product, "figures", "report")
-
-    stop = adam.locator("#stop form")
-    stop.get_by_label("What").select_option(f"protocol:{VERSION}")
-    stop.get_by_label("Reason").fill("An hour of peace for this contract")
-    stop.get_by_role("button", name="Stop new calls").click()
-    expect(adam.locator("main")).to_contain_text("New calls are stopped")
-    status, told = product.api("operations", late_call("figures", "report"))
-    assert (status, told["fall_back_allowed"]) == (423, False)
-    other, _node = submit(product, "modern", "report")
-
-    assert product.reached(going, "ACCEPTED")["receipt"]["outcome"] == "SUCCESS"
-    assert product.reached(other, "ACCEPTED")["receipt"]["outcome"] == "SUCCESS"
-
-
-def let_in(page):
-    form = page.locator("#stop form")
-    form.get_by_label("What").select_option(f"protocol:{VERSION}")
-    form.get_by_label("Reason").fill("Rolled back and drained")
-    form.get_by_role("button", name="Let new calls in").click()
-    expect(page.locator("main")).to_contain_text("New calls are let in again")

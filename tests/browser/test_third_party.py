@@ -5,7 +5,7 @@ import uuid
 import pytest
 from playwright.sync_api import expect
 
-pytestmark = [pytest.mark.browser, pytest.mark.verified, pytest.mark.xdist_group("product")]
+pytestmark = [pytest.mark.browser, pytest.mark.verified]
 
 
 def acknowledged(product, receipt):
