@@ -45,15 +45,15 @@ ON = {"SUBMITTING": ("WORKING", "SUBMISSION_UNKNOWN")}
 """Where the calls of a slow server may have come while the others were waited for; the guarded one's stay."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def fleet():
     with Fleet().serve() as fleet:
         yield fleet
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def product(fleet):
-    """An installation of its own that has the code of a second release, with the fleet registered."""
+    """An installation for one try of one test: it has the code of a second release, with the fleet registered."""
     home = Path(tempfile.mkdtemp(prefix="longcall-product-"))
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, home, ignore_errors=True)
