@@ -110,6 +110,11 @@ class Actor:
         """How the ledger names this person."""
         return f"person:{self.username}"
 
+    @property
+    def standing(self) -> tuple[Role, ...]:
+        """The roles in the order in which people read them everywhere."""
+        return tuple(role for role in Role if role in self.roles)
+
     def may(self, deed: Deed) -> bool:
         """True: one of the person's roles allows it."""
         return bool(self.roles & MATRIX[deed])

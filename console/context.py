@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django.http import HttpRequest
-from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from console import access, preferences, words
+from console import access, markup, preferences, words
 from console.access import Actor, Deed
 from operations.queries import CAP, desk, gates
 
@@ -84,17 +83,13 @@ def places(*, current: str, actor: Actor | None) -> list[Place]:
     for name, icon, word in _PLACES:
         if name in _NEEDS and not (actor and actor.may(_NEEDS[name])):
             continue
-        try:
-            address = reverse(name)
-        except NoReverseMatch:
-            continue
         count, tone, count_word = counts.get(name, (None, "", ""))
         found.append(
             Place(
                 name=name,
                 icon=icon,
                 word=word,
-                address=address,
+                address=markup.address(name),
                 current=name == current,
                 count=_capped(count) if count else "",
                 tone=tone,
@@ -137,6 +132,5 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         "room": room,
         "places": SimpleLazyObject(lambda: places(current=room, actor=known())),
         "actor": SimpleLazyObject(known),
-        "zones": preferences.zones,
         "units": words.unit_words(),
     }

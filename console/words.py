@@ -5,6 +5,7 @@ A tone is one of work, wait, ok, bad, off, unk. Colour comes second: icon and wo
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from django.utils.formats import number_format
 from django.utils.timezone import localtime
-from django.utils.translation import gettext, pgettext
+from django.utils.translation import get_language, gettext, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from operations.machine import Outcome, State
@@ -77,14 +78,21 @@ def look_of(state: State | str, *, outcome: str | None = None, asked: str = "") 
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
-def unit_words() -> dict[str, str]:
+def unit_words() -> Mapping[str, str]:
     """Return the unit signs in the language of the request: keys d, h, min, s."""
-    return {
-        "d": pgettext("unit of time, short", "d"),
-        "h": pgettext("unit of time, short", "h"),
-        "min": pgettext("unit of time, short", "min"),
-        "s": pgettext("unit of time, short", "s"),
-    }
+    return _unit_words(get_language())
+
+
+@functools.cache
+def _unit_words(_language: str | None) -> Mapping[str, str]:
+    return MappingProxyType(
+        {
+            "d": pgettext("unit of time, short", "d"),
+            "h": pgettext("unit of time, short", "h"),
+            "min": pgettext("unit of time, short", "min"),
+            "s": pgettext("unit of time, short", "s"),
+        }
+    )
 
 
 def duration(span: timedelta | float) -> str:
@@ -131,10 +139,13 @@ def relative(at: datetime, *, now: datetime) -> str:
     return gettext("in %(span)s") % {"span": duration(gap)}
 
 
+_TO_THE_SECOND = len("2026-11-29 16:13:06")
+
+
 def absolute(at: datetime) -> str:
     """Say a moment in full, with its zone: "2026-11-29 16:13:06 Europe/Berlin"."""
     local = localtime(at)
-    return f"{local:%Y-%m-%d %H:%M:%S} {local.tzinfo}"
+    return f"{local.isoformat(sep=' ', timespec='seconds')[:_TO_THE_SECOND]} {local.tzinfo}"
 
 
 def shortened(text: str, *, head: int = 8, tail: int = 4) -> str:

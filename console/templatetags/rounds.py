@@ -4,7 +4,9 @@
 {{ text|first_line }}     its first line that is not blank
 {{ raw|pretty_json }}     JSON on several lines, digit for digit
 {{ raw|members }}         the members of an object, as (name, text)
+{{ text|cut:300 }}        no more than so many characters of it
 {{ by|who:actor }}        who did something: "you", a name, or the client
+{{ by|doer:actor }}       the same at the head of a row; also when nobody was signed in
 {{ action|answer_word }}  the button behind one of the three answers
 {{ words|of:key }}        the word that a table has for a key
 {{ what|verb_word }}      a verb of the audit in words
@@ -13,6 +15,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 
@@ -20,7 +23,7 @@ from django import template
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from console import plaintext, sentences
+from console import markup, plaintext, sentences
 from console.access import Actor
 
 register = template.Library()
@@ -35,6 +38,12 @@ MAX_CHIPS = 8
 def visible(text: str) -> str:
     """Write out every character that hides or turns text."""
     return plaintext.visible(text)
+
+
+@register.filter
+def cut(text: str, limit: int) -> str:
+    """No more than so many characters."""
+    return markup.cut(text, limit)
 
 
 @register.filter
@@ -73,6 +82,13 @@ def who(by: str, actor: Actor) -> str:
 
 
 @register.filter
+def doer(by: str, actor: Actor) -> str:
+    """Name who did something as a row begins: "You", "Somebody not signed in"."""
+    named = who(by, actor)
+    return named[:1].upper() + named[1:] if named else _("Somebody not signed in")
+
+
+@register.filter
 def of(words: Mapping[str, str], key: str) -> str:
     """Look a word up; a key without one stands for itself."""
     return words.get(key, key)
@@ -81,8 +97,12 @@ def of(words: Mapping[str, str], key: str) -> str:
 @register.filter
 def verb_word(what: str) -> str:
     """Name what somebody did: `ROUND_CLAIMED` is "round claimed", `MayNotDecide` is "may not decide"."""
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", what)
-    return sentences.in_words(spaced.replace("_", " ").lower())
+    return sentences.in_words(_spaced(what))
+
+
+@functools.lru_cache(maxsize=512)
+def _spaced(what: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", what).replace("_", " ").lower()
 
 
 @register.filter
