@@ -1,27 +1,39 @@
 """Tells the web processes that an operation has moved, and the workers what cannot wait for their next turn.
 
-NOTIFY is a statement of its own after the commit: inside the transaction it would make commits
-wait for each other. A notification that gets lost is repaired by the page's own refresh, and by the
-worker's own rest, which is short.
+NOTIFY is a transaction of its own after the commit: inside the one that commits it would make commits
+wait for each other. It may travel with that COMMIT (`news`). A notification that gets lost is repaired by the
+page's own refresh, and by the worker's own rest, which is short.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from django.db import Error, connection
 
 CHANNEL = "longcall"
 WORKERS = "longcall_workers"
 """Channel that the workers hear: `{}` for urgent work, or a `server` and `until` when it is to be left alone."""
+_NOTIFY = "SELECT pg_notify(%s, %s)"
+_NOTIFY_EACH = "SELECT pg_notify(%s, word) FROM unnest(%s::text[]) word"
 log = logging.getLogger(__name__)
 
 
 def moved(operation: str, version: int) -> None:
     """Announce that the operation now stands at this version. Never raises."""
-    _notify(CHANNEL, {"op": operation, "v": version})
+    _notify(CHANNEL, _moved(operation, version))
+
+
+def news(moves: Sequence[tuple[str, int]], *, is_urgent: bool) -> list[tuple[str, list[Any]]]:
+    """What `moved` would say of each, and `urgent` where it is, as statements to be sent behind a COMMIT."""
+    told: list[tuple[str, list[Any]]] = []
+    if moves:
+        told.append((_NOTIFY_EACH, [CHANNEL, [_written(_moved(*move)) for move in moves]]))
+    return [*told, (_NOTIFY, [WORKERS, _written({})])] if is_urgent else told
 
 
 def urgent() -> None:
@@ -37,6 +49,14 @@ def paused(server: str, until: datetime) -> None:
 def _notify(channel: str, told: dict[str, object]) -> None:
     try:
         with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_notify(%s, %s)", [channel, json.dumps(told, separators=(",", ":"))])
+            cursor.execute(_NOTIFY, [channel, _written(told)])
     except Error:
         log.warning("announcement lost", extra={"channel": channel, "told": told})
+
+
+def _moved(operation: str, version: int) -> dict[str, object]:
+    return {"op": operation, "v": version}
+
+
+def _written(told: dict[str, object]) -> str:
+    return json.dumps(told, separators=(",", ":"))

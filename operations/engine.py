@@ -42,6 +42,7 @@ from adapters.contract import Endpoint, Wire
 from adapters.http import Connections
 from operations import ledger
 from operations.driver import Driver
+from operations.endings import Endings
 from operations.ledger import ShadowWork, Unchanged, Work
 from operations.news import News
 from operations.sending import Gate, Pauses, Together
@@ -116,6 +117,7 @@ class Engine:
         self._news = News(pauses=self._pauses, urgent=self._hurry)
         self._listening: asyncio.Task[None] | None = None
         self._slots = Together(partial(self._in, self._threads))
+        self._endings = Endings(partial(self._in, self._threads))
         self._connections = Connections()
         self._streams = Streams(adapter_for=registry.adapter, wire_for=self._wire_for, run=self._run, clock=self._clock)
         self._driver = Driver(
@@ -251,6 +253,8 @@ class Engine:
     async def _run(self, step: Callable[..., T], /, *args: Any, **named: Any) -> T:  # noqa: ANN401
         if step is ledger.reserve_slot:
             return cast("T", await self._slots.reserve_slot(*args, **named))
+        if step is ledger.accept_result:
+            return cast("T", await self._endings.accept_result(*args, **named))
         if step is ledger.pause_server:
             self._pauses.hear(args[0], named["until"])  # for all that waits here, before anything is written
         return await self._in(self._threads, step, *args, **named)

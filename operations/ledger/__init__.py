@@ -1,10 +1,12 @@
 """Every write there is. One public function for each transition, each one durable transaction."""
 
 from operations.ledger.acceptance import (
+    Acceptance,
     Facts,
     FactsDiffer,
     ResultRefused,
     accept_result,
+    accept_results,
     fetch_started,
     result_fetched,
     result_unusable,
@@ -227,6 +229,7 @@ __all__ = [
     "LARGEST_DOCUMENT",
     "MOST_OF_A_BATCH",
     "MOST_REPEATS",
+    "Acceptance",
     "AlreadyFinished",
     "ArgumentsRefused",
     "BatchKind",
@@ -305,6 +308,7 @@ __all__ = [
     "Work",
     "abandon_shadow",
     "accept_result",
+    "accept_results",
     "acknowledge",
     "add_figure",
     "answer_digest",

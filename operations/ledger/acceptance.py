@@ -12,7 +12,9 @@ from adapters import strictjson
 from adapters.contract import MASK, Exchange, ProtocolStatus, ToolResult
 from operations import outputguard
 from operations.ledger import rounds
-from operations.ledger.step import Moved, Row, Step, perform, prepared
+from operations.ledger.several import Fate, Wanted, perform_all
+from operations.ledger.step import JOURNAL, RETIREMENT, Change, Moved, Row, Step, perform
+from operations.ledger.writes import Write, change, insertion
 from operations.machine import Event, Outcome, Reason, State, StepError, Ticket
 from operations.models import Effect, EffectStatus
 
@@ -61,6 +63,37 @@ class ResultRefused(StepError):
         self.findings = findings
 
 
+RECEIPT = insertion(
+    "receipt",
+    id="uuid",
+    operation_id="uuid",
+    at="timestamptz",
+    outcome="text",
+    verdict="text",
+    summary="text",
+    client="text",
+    call_node="text",
+    request_digest="text",
+    task_id="text",
+    tool_version="text",
+    epoch="int",
+    cancel_generation="int",
+    terminal_status="text",
+    result_digest="text",
+    result="bytea",
+    decided_by="text",
+)
+READY = Write(
+    one="""INSERT INTO outbox (receipt_id, seq, client, ready_at, deliveries)
+        VALUES (%s, nextval('outbox_seq'), %s, %s, 0)""",
+    many="""INSERT INTO outbox (receipt_id, seq, client, ready_at, deliveries)
+        SELECT receipt_id, nextval('outbox_seq'), client, ready_at, 0
+        FROM unnest(%s::uuid[], %s::text[], %s::timestamptz[]) AS many(receipt_id, client, ready_at)""",
+)
+END = change("operation", state="text", entered_at="timestamptz", version="int", reason="text", look="bigint")
+"""What acceptance changes of an operation when there is nothing besides to settle."""
+
+
 def accept_terminal(
     step: Step,
     facts: Facts,
@@ -83,19 +116,12 @@ def accept_terminal(
     rounds.supersede(step)
     receipt = uuid.uuid4()
     step.write(
-        """INSERT INTO receipt (id, operation_id, at, outcome, verdict, summary, client, call_node,
-            request_digest, task_id, tool_version, epoch, cancel_generation, terminal_status,
-            result_digest, result, decided_by)
-        VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)""",
+        RECEIPT.one,
         [receipt, step.row.id, step.now, outcome, verdict, summary, *facts.call_node]
         + [facts.request_digest, facts.task_id, facts.tool_version, facts.epoch]
         + [facts.cancel_generation, facts.terminal_status, facts.result_digest, result, step.actor],
     )
-    step.write(
-        """INSERT INTO outbox (receipt_id, seq, client, ready_at, deliveries)
-        VALUES (%s, nextval('outbox_seq'), %s, %s, 0)""",
-        [receipt, step.row.client, step.now],
-    )
+    step.write(READY.one, [receipt, step.row.client, step.now])
     if _leaves_doubt(step.row, outcome):
         open_effect(step, cause=outcome.value)
     step.retire()
@@ -112,10 +138,10 @@ def _leaves_doubt(row: Row, outcome: Outcome) -> bool:
 
 def open_effect(step: Step, *, cause: str, fact: dict[str, str] | None = None) -> None:
     """Open the operation's effect record, or add a fact to the one there is (C4, C6)."""
-    answers_out = f"""SELECT COALESCE(jsonb_agg(jsonb_build_object(
+    answers_out = """SELECT COALESCE(jsonb_agg(jsonb_build_object(
             'what', 'answer out', 'round', r.number, 'delivery', a.delivery)), '[]'::jsonb)
         FROM answer a JOIN input_round r ON r.id = a.round_id
-        WHERE r.operation_id = '{uuid.UUID(step.row.id)}'
+        WHERE r.operation_id = %s
             AND a.delivery IN ('PERMITTED', 'SENT', 'UNCERTAIN', 'USED')"""
     step.write(
         f"""INSERT INTO effect_record (operation_id, opened_at, cause, facts, status, owner, note,
@@ -123,7 +149,7 @@ def open_effect(step: Step, *, cause: str, fact: dict[str, str] | None = None) -
         VALUES (%s, %s, %s, ({answers_out}) || %s::jsonb, %s, '', '', '', '')
         ON CONFLICT (operation_id)
         DO UPDATE SET facts = effect_record.facts || %s::jsonb""",
-        [step.row.id, step.now, cause, json.dumps([fact] if fact else []), EffectStatus.OPEN]
+        [step.row.id, step.now, cause, step.row.id, json.dumps([fact] if fact else []), EffectStatus.OPEN]
         + [json.dumps([fact] if fact else [])],
     )
 
@@ -167,15 +193,42 @@ def result_fetched(operation: str, *, ticket: Ticket, result: ToolResult, now: d
     return perform(operation, change, now=now, ticket=ticket, exchanges=result.exchanges)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """What `accept_result` is asked for."""
+
+    operation: str
+    ticket: Ticket
+    facts: Facts
+    now: datetime
+
+
 def accept_result(operation: str, *, ticket: Ticket, facts: Facts, now: datetime) -> Moved:
     """Accept the stored result of a completed or failed task (R2, R3).
 
     Raises FactsDiffer, and ResultRefused when the bytes are gone or the output guard objects;
     then `result_unusable` is the next step.
     """
-    raw, schema = _stored_result(operation)
+    asking = [(_STORED_RESULTS, [[operation]])]
+    return perform(operation, _acceptance(facts), now=now, ticket=ticket, asking=asking)
 
-    def change(step: Step) -> None:
+
+def accept_results(asked: Sequence[Acceptance]) -> list[Fate]:
+    """Do each as `accept_result` does, in one transaction: what ends in the same moment waits for one flush.
+
+    Gives for each where it stands, or what `accept_result` would have raised for it; one that is refused keeps no
+    other back. See Note [Several in one transaction] in `several`.
+    """
+    wanted = [
+        Wanted(operation=each.operation, change=_acceptance(each.facts), ticket=each.ticket, now=each.now)
+        for each in asked
+    ]
+    return perform_all(wanted, asking=_STORED_RESULTS, writes=(JOURNAL, RECEIPT, READY, RETIREMENT, END))
+
+
+def _acceptance(facts: Facts) -> Change:
+    def accept(step: Step) -> None:
+        raw, schema = _stored_result(step)
         if raw is None or strictjson.digest(raw) != step.row.result_digest:
             raise ResultRefused(("the stored result bytes are missing or changed",))
         failed = step.row.terminal_status == ProtocolStatus.FAILED or step.row.result_is_error
@@ -187,21 +240,18 @@ def accept_result(operation: str, *, ticket: Ticket, facts: Facts, now: datetime
         outcome = Outcome.TOOL_ERROR if failed else Outcome.SUCCESS
         accept_terminal(step, facts, event=Event.RESULT_ACCEPTED, outcome=outcome, result=raw)
 
-    return perform(operation, change, now=now, ticket=ticket)
+    return accept
 
 
-def _stored_result(operation: str) -> tuple[bytes | None, object]:
+_STORED_RESULTS = """SELECT o.id, (SELECT p.raw FROM evidence e JOIN evidence_payload p ON p.evidence_id = e.id
+        WHERE e.operation_id = o.id AND e.kind = 'result' AND e.digest = o.result_digest
+        ORDER BY e.seq DESC LIMIT 1), td.output_schema::text
+    FROM operation o JOIN tool_descriptor td ON td.id = o.descriptor_id WHERE o.id = ANY(%s::uuid[])"""
+
+
+def _stored_result(step: Step) -> tuple[bytes | None, object]:
     """Return the raw bytes behind the row's result digest, and the schema the call was made with."""
-    with prepared() as cursor:
-        cursor.execute(
-            """SELECT (SELECT p.raw FROM evidence e JOIN evidence_payload p ON p.evidence_id = e.id
-                WHERE e.operation_id = o.id AND e.kind = 'result' AND e.digest = o.result_digest
-                ORDER BY e.seq DESC LIMIT 1), td.output_schema::text
-            FROM operation o JOIN tool_descriptor td ON td.id = o.descriptor_id WHERE o.id = %s""",
-            [operation],
-            prepare=True,
-        )
-        raw, schema = cursor.fetchone() or (None, None)
+    (((_, raw, schema),),) = step.told
     return (bytes(raw) if raw is not None else None), (json.loads(schema) if schema else None)
 
 

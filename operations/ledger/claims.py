@@ -54,7 +54,8 @@ from django.db import connection, transaction
 from adapters import strictjson
 from adapters.contract import Json
 from operations import announce, pacing
-from operations.ledger.step import DUE, JOINED, SELECTED, Row, prepared, row_from
+from operations.ledger.journey import together
+from operations.ledger.step import DUE, JOINED, SELECTED, Row, row_from
 from operations.machine import Ticket
 
 LEASE = timedelta(seconds=25)
@@ -164,18 +165,16 @@ def claim(*, limit: int, now: datetime, hands: Hands | None = None) -> list[Work
 
 def _servers_due(now: datetime) -> list[tuple[ServerProfile, bool]]:
     """Servers that have something due (True), and others that a claim must sweep to know."""
-    with prepared() as cursor:
-        cursor.execute(_SERVERS, _moments(now), prepare=True)
-        return [(ServerProfile(**dict(zip(PROFILE, profile, strict=True))), is_due) for is_due, *profile in cursor]
+    (found,) = together([(_SERVERS, _moments(now))])
+    return [(ServerProfile(**dict(zip(PROFILE, profile, strict=True))), is_due) for is_due, *profile in found]
 
 
 def _claim_of(server: ServerProfile, wanted: int, now: datetime) -> list[Work]:
     """Lease what is due at one server, with a slot for each. See Note [A claim is one statement]."""
     until = now + LEASE
     asked = {"server": server.slug, "wanted": wanted, "margin": pacing.MARGIN, "until": until, **_moments(now)}
-    with prepared() as cursor:
-        cursor.execute(_CLAIM, asked, prepare=True)
-        return [_work(found, server, until) for found in cursor]
+    (claimed,) = together([(_CLAIM, asked)])
+    return [_work(found, server, until) for found in claimed]
 
 
 def _moments(now: datetime) -> dict[str, datetime]:
@@ -311,8 +310,7 @@ def unchanged(looks: Sequence[Unchanged]) -> None:
     columns: list[Any] = [[u.operation for u in looks], [u.look for u in looks]]
     columns += [[u.next_at for u in looks], [u.misses for u in looks]]
     columns += [[strictjson.printable(u.trouble[:300]) for u in looks], [u.at for u in looks]]
-    with prepared() as cursor:
-        cursor.execute(_GIVE_BACK, columns, prepare=True)
+    together([(_GIVE_BACK, columns)])
 
 
 # Not worth a flush to the disk: if it is lost the lease ends by itself, and the look comes late.
@@ -340,9 +338,8 @@ def reserve_slots(server: str, bys: Sequence[datetime | None], *, now: datetime)
     """Take a moment for each of several requests, in one journey; each as `reserve_slot` does."""
     earliest = min((by for by in bys if by is not None), default=None)
     asked = {"server": server, "count": len(bys), "by": earliest, "now": now}
-    with prepared() as cursor:
-        cursor.execute(_RESERVE, asked | {"margin": pacing.MARGIN, "reach": FARTHEST, "mark": None}, prepare=True)
-        first, gap, count = cursor.fetchone() or ()
+    asked |= {"margin": pacing.MARGIN, "reach": FARTHEST, "mark": None}
+    (((first, gap, count),),) = together([(_RESERVE, asked)])
     if count or len(bys) == 1:
         return [first + number * gap for number in range(len(bys))]
     # Not all of them would come in time, or they lie in more seconds than two: each by itself.

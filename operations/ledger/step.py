@@ -14,25 +14,24 @@ having run before.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-import psycopg
 from django.db import InterfaceError, OperationalError, connection, transaction
-from psycopg.types.datetime import TimestamptzLoader
 
 from adapters import strictjson
 from adapters.contract import Exchange
 from operations import announce
 from operations.ledger import notices, trail
+from operations.ledger.journey import Rows, Statement, together
+from operations.ledger.writes import Write, changed, insertion
 from operations.machine import (
     Delivery,
     Event,
@@ -48,10 +47,6 @@ from operations.models import JournalKind
 from operations.notice import Kind
 
 EXECUTOR = "executor"
-NEVER_BY_ITSELF = 1_000_000_000
-"""Statements are prepared where it is asked for, and nowhere else."""
-KEPT = 400
-"""So many prepared statements a connection keeps: all that the ledger has, each with some shapes of its values."""
 MAX_RUNS = 5
 """How often one change is tried again after a serialization failure or a lost connection."""
 
@@ -130,29 +125,7 @@ JOINED = f"""FROM operation o
     {DUE}"""
 _READ = f"SELECT {SELECTED} {JOINED} WHERE o.id = ANY(%s::uuid[])"
 # FOR SHARE OF p: a raised epoch waits for the steps under way, and every later step sees it (O3).
-_LOCK = _READ + " ORDER BY o.id FOR UPDATE OF o FOR SHARE OF p"
-
-
-def _rows(sql: str, operations: Sequence[str]) -> dict[str, Row]:
-    with prepared() as cursor:
-        cursor.execute(sql, [list(operations)], prepare=True)
-        return {row.id: row for row in map(row_from, cursor.fetchall())}
-
-
-@contextlib.contextmanager
-def prepared() -> Iterator[psycopg.Cursor[tuple[Any, ...]]]:
-    """Give a cursor that can prepare its statements; its errors are Django's.
-
-    To plan the join that locks an operation takes the server longer than to run it. Nor are times read
-    the way of Django, which costs as much as all the rest of a row: they are UTC anyway.
-    """
-    connection.ensure_connection()
-    plain: psycopg.Connection[tuple[Any, ...]] = connection.connection
-    with connection.wrap_database_errors:
-        plain.prepare_threshold, plain.prepared_max = NEVER_BY_ITSELF, KEPT
-        with psycopg.Cursor(plain) as cursor:
-            cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
-            yield cursor
+LOCK = _READ + " ORDER BY o.id FOR UPDATE OF o FOR SHARE OF p"
 
 
 def row_from(values: Sequence[Any]) -> Row:
@@ -166,7 +139,34 @@ def row_from(values: Sequence[Any]) -> Row:
 
 def read(operations: Sequence[str]) -> dict[str, Row]:
     """Return the rows that exist, by id, without locking them."""
-    return _rows(_READ, operations)
+    (found,) = together([(_READ, [list(operations)])])
+    return {row.id: row for row in map(row_from, found)}
+
+
+JOURNAL = insertion(
+    "journal",
+    operation_id="uuid",
+    at="timestamptz",
+    kind="text",
+    event="text",
+    source="text",
+    target="text",
+    version="int",
+    epoch="int",
+    cancel_generation="int",
+    round="int",
+    look="bigint",
+    actor="text",
+    detail="jsonb",
+    evidence_seqs="int[]",
+    step="uuid",
+)
+# In the order of ids, as `claims.unchanged` takes them: neither may wait for a row that the other has.
+RETIREMENT = Write(
+    one="DELETE FROM due WHERE operation_id = %s",
+    many="""DELETE FROM due WHERE operation_id = ANY(ARRAY(
+        SELECT operation_id FROM due WHERE operation_id = ANY(%s::uuid[]) ORDER BY operation_id FOR UPDATE))""",
+)
 
 
 @dataclass(slots=True)
@@ -178,6 +178,8 @@ class Step:
     actor: str
     id: uuid.UUID
     ticket: Ticket | None
+    told: Sequence[Rows] = ()
+    """What was asked for with `perform(asking=…)`: the rows of each statement."""
     _writes: list[tuple[str, Sequence[Any]]] = field(default_factory=list)
     _pending: dict[str, object] = field(default_factory=dict)
     _evidence: list[int] = field(default_factory=list)
@@ -304,7 +306,7 @@ class Step:
     def retire(self) -> None:
         """Nobody needs to look any more. The look number stays, or an old claim would fit again (P4)."""
         self.set(look=self.row.look)
-        self.write("DELETE FROM due WHERE operation_id = %s", [self.row.id])
+        self.write(RETIREMENT.one, [self.row.id])
 
     def refuse(self, error: StepError) -> None:
         """Record a refused or stale change instead of a change."""
@@ -320,8 +322,7 @@ class Step:
     def _write_row(self) -> None:
         if not self._pending:
             return
-        names = ", ".join(f"{name} = %s" for name in self._pending)
-        self.write(f"UPDATE operation SET {names} WHERE id = %s", [*self._pending.values(), self.row.id])
+        self.write(changed("operation", list(self._pending)), [*self._pending.values(), self.row.id])
         self._pending = {}
 
     def _journal(self, kind: str, event: str, source: str, target: str, detail: Mapping[str, Any] | None) -> None:
@@ -329,15 +330,17 @@ class Step:
         self._events.append(event)
         self._why = str((detail or {}).get("reason", self._why))
         self.write(
-            """INSERT INTO journal (operation_id, at, kind, event, source, target, version, epoch,
-                cancel_generation, round, look, actor, detail, evidence_seqs, step)
-            VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)""",
+            JOURNAL.one,
             [row.id, self.now, kind, event, source, target, row.version]
             + [ticket.epoch if ticket else row.epoch]
             + [ticket.cancel_generation if ticket else row.cancel_generation]
             + [ticket.round if ticket else row.round, ticket.look if ticket else row.look]
             + [self.actor, json.dumps(detail or {}), list(self._evidence), self.id],
         )
+
+    def stands(self) -> Moved:
+        """Say where the operation stands after it."""
+        return Moved(operation=self.row.id, version=self.row.version, state=self.row.state)
 
     def line(self, source: State, *, seconds: float) -> dict[str, object]:
         """Say the whole change in one line of the log, refused or not."""
@@ -364,12 +367,17 @@ class Step:
         for event in self._events if error is None else ():
             trail.audit(who, event, target, now=self.now, server=self.row.server_id, reason=self._why)
 
-    def flush(self) -> None:
-        """Write everything, in order and in one journey. The operation's row comes last and so sees its journal."""
+    def flush(self, *, ends: bool, news: Sequence[Statement] = ()) -> None:
+        """Write everything, in order and in one journey. The operation's row comes last and so sees its journal.
+
+        `ends`: with the COMMIT, and `news` behind it. See Note [COMMIT in the packet] in `journey`.
+        """
+        together(self.written(), ends=ends, news=news)
+
+    def written(self) -> Sequence[tuple[str, Sequence[Any]]]:
+        """Give everything there is to write; nothing more may be changed."""
         self._write_row()
-        with prepared() as cursor, cursor.connection.pipeline():
-            for sql, params in self._writes:
-                cursor.execute(sql, params, prepare=True)
+        return self._writes
 
 
 Change = Callable[[Step], None]
@@ -384,11 +392,13 @@ def perform(
     ticket: Ticket | None = None,
     exchanges: Sequence[Exchange] = (),
     beside: Mapping[str, Change] | None = None,
+    asking: Sequence[Statement] = (),
 ) -> Moved:
     """Plan and write one change of an operation, as one durable transaction.
 
     `exchanges` are kept as evidence whether the change is taken, refused or stale (P6).
     `beside` changes other operations in the same transaction; rows are locked in id order.
+    `asking`: what `change` needs to know besides the row; asked under the lock, and found in `Step.told`.
 
     Raises NoSuchOperation, and every StepError that `change` or the ticket raises, after it has
     been journalled and committed.
@@ -397,18 +407,17 @@ def perform(
     blank = partial(Step, now=now, actor=actor, id=call, ticket=ticket)
     for run in range(MAX_RUNS):
         try:
-            moved, error = _transact(operation, blank, change, exchanges, beside or {})
+            moved, error = _transact(operation, blank, change, exchanges, beside=beside or {}, asking=asking)
             break
         except (OperationalError, InterfaceError):
             if run == MAX_RUNS - 1:
                 raise
             connection.close()
-            kept = _read_back(operation, call)
+            kept = read_back(operation, call)
             if kept is not None:
-                moved, error = kept, None
-                break
+                announce.moved(kept.operation, kept.version)  # nobody knows whether its news was said
+                return kept
     if error is None:
-        announce.moved(moved.operation, moved.version)
         return moved
     log.info("refused", extra={"operation": operation, "why": str(error)})
     raise error
@@ -419,28 +428,31 @@ def _transact(
     blank: Callable[..., Step],
     change: Change,
     exchanges: Sequence[Exchange],
+    *,
     beside: Mapping[str, Change],
+    asking: Sequence[Statement],
 ) -> tuple[Moved, StepError | None]:
     started = time.perf_counter()
     with transaction.atomic(durable=True):
-        rows = _rows(_LOCK, [operation, *beside])
+        found, *told = together([(LOCK, [[operation, *beside]]), *asking])
+        rows = {row.id: row for row in map(row_from, found)}
         if operation not in rows:
             raise NoSuchOperation(operation)
-        first, error = _plan(blank(row=rows[operation]), change, exchanges)
-        first.flush()
+        first, error = plan(blank(row=rows[operation], told=told), change, exchanges)
         first.audit(error)
-        for other, its_change in beside.items() if error is None else ():
+        row, left = first.row, list(beside.items() if error is None else ())
+        news = announce.news([(row.id, row.version)], is_urgent=first.is_urgent) if error is None else ()
+        first.flush(ends=not left, news=news)
+        while left:
+            other, its_change = left.pop(0)
             second = blank(row=rows[other], ticket=None)
             its_change(second)
-            second.flush()
-    row = first.row
-    if first.is_urgent and error is None:
-        announce.urgent()
+            second.flush(ends=not left, news=news)
     log.info("step", extra=first.line(rows[operation].state, seconds=time.perf_counter() - started))
-    return Moved(operation=row.id, version=row.version, state=row.state), error
+    return first.stands(), error
 
 
-def _plan(blank: Step, change: Change, exchanges: Sequence[Exchange]) -> tuple[Step, StepError | None]:
+def plan(blank: Step, change: Change, exchanges: Sequence[Exchange]) -> tuple[Step, StepError | None]:
     """Plan the change; on a refusal keep only the evidence and the refusal's own journal row."""
     planned = replace(blank, _writes=[], _pending={}, _evidence=[], _events=[])
     planned.keep(exchanges)
@@ -456,7 +468,7 @@ def _plan(blank: Step, change: Change, exchanges: Sequence[Exchange]) -> tuple[S
     return planned, None
 
 
-def _read_back(operation: str, call: uuid.UUID) -> Moved | None:
+def read_back(operation: str, call: uuid.UUID) -> Moved | None:
     """Return where the call left the operation if its commit did happen, else None."""
     with connection.cursor() as cursor:
         cursor.execute(

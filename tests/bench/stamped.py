@@ -8,16 +8,18 @@ import time
 
 from console.asgi import application as site
 from console.live import Listener
-from operations import announce
+from operations.ledger import step
 
 committed, heard = {}, {}
 """By operation and version."""
-_moved, _note = announce.moved, Listener._note
+_transact, _note = step._transact, Listener._note
 
 
-def _stamp_commit(operation, version):
-    committed.setdefault(f"{operation} {version}", time.time())
-    _moved(operation, version)
+def _stamp_commit(*change, **beside):
+    moved, error = _transact(*change, **beside)
+    if error is None:
+        committed.setdefault(f"{moved.operation} {moved.version}", time.time())
+    return moved, error
 
 
 def _stamp_hearing(listener, payload):
@@ -27,7 +29,7 @@ def _stamp_hearing(listener, payload):
     heard.setdefault(f"{told['op']} {told['v']}", at)
 
 
-announce.moved, Listener._note = _stamp_commit, _stamp_hearing
+step._transact, Listener._note = _stamp_commit, _stamp_hearing
 
 
 async def application(scope, receive, send):

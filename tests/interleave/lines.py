@@ -7,7 +7,6 @@ thousand of them would cost more than the runs.
 """
 
 import asyncio
-import contextlib
 import re
 from copy import deepcopy
 from functools import cache, partial
@@ -179,34 +178,17 @@ def _writes(query):
     return _WRITING.search(query) is not None
 
 
-class _Heard:
-    """A cursor of the ledger's own: a statement outside of Django's transactions is one of its own."""
+def overheard(together):
+    """Stand for the ledger's `together`: on a line its statements are run, and break, as all others do.
 
-    def __init__(self, line, cursor):
-        self._line = line
-        self._cursor = cursor
+    Outside of Django's transactions they are one of their own; inside, the COMMIT is Django's.
+    """
 
-    def execute(self, query, params=None, **_how):
-        run = partial(self._cursor.execute, query, params)
-        return self._line.alone(run) if self._line.is_idle and _writes(query) else run()
-
-    def __getattr__(self, name):
-        return getattr(self._cursor, name)
-
-    def __iter__(self):
-        return iter(self._cursor)
-
-
-def overheard(prepared):
-    """Stand for the ledger's `prepared`: on a line its statements are run, and break, as all others do."""
-
-    @contextlib.contextmanager
-    def heard():
+    def heard(statements, **end):
         line = getattr(connections["default"], "line", None)
         if line is None:
-            with prepared() as cursor:
-                yield cursor
-        else:
-            yield _Heard(line, connections["default"].cursor())
+            return together(statements, **end)
+        run = partial(together, statements)
+        return line.alone(run) if line.is_idle and any(_writes(sql) for sql, _ in statements) else run()
 
     return heard

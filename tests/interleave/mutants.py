@@ -306,7 +306,7 @@ MUTANTS = {
     "a lost commit is not read back": Mutant(
         "R9",
         "it is done twice",
-        ((step, "_read_back", _nothing),),
+        ((step, "read_back", _nothing),),
         script=(("fetch_started", LOST_AFTER),),
     ),
 }

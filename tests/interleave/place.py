@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from adapters.contract import Capabilities, Lookup, Negotiation, TaskSupport, ToolDescriptor
 from adapters.simulator.aip151 import STRUCT
 from operations import announce, ledger
-from operations.ledger import acceptance, claims, step
-from operations.ledger.step import prepared
+from operations.ledger import claims, journey, several, step
 from operations.queries.invariants import breaches
 from tests.interleave.lines import Line, overheard
 
@@ -23,8 +22,8 @@ AIP_SCHEMA = {
     "required": ["@type", "value"],
 }
 LOOKUP_TOOL = "look-up"
-PREPARING = (step, claims, acceptance)
-"""The modules of the ledger that prepare their statements themselves."""
+TRAVELLING = (step, claims, several)
+"""The modules of the ledger that send their statements below Django."""
 
 
 class Place:
@@ -32,8 +31,8 @@ class Place:
 
     def __init__(self):
         self._moved, announce.moved = announce.moved, lambda operation, version: None  # nobody listens here
-        for module in PREPARING:
-            module.prepared = overheard(prepared)
+        for module in TRAVELLING:
+            module.together = overheard(journey.together)
         self.workers = (Line(), Line())
         self.people = Line()
         self.observer = Line()
@@ -51,8 +50,8 @@ class Place:
 
     def close(self):
         announce.moved, uuid.uuid4 = self._moved, self._uuid4
-        for module in PREPARING:
-            module.prepared = prepared
+        for module in TRAVELLING:
+            module.together = journey.together
         for line in (*self.workers, self.people, self.observer):
             line.close()
 

@@ -3,11 +3,10 @@
 Ten thousand runs send the same three hundred statements some million times. Django's own cursor has
 every one of them parsed and planned anew, which costs more than running it, and spends as much again
 above libpq. This one keeps to libpq's prepared statements, and sends BEGIN together with the statement
-that follows it, and what the ledger sends in one journey in one packet. The text of every statement stays
-what the product wrote.
+that follows it. The text of every statement stays what the product wrote. What the ledger sends below
+Django's cursor (`operations.ledger.journey`) it prepares itself.
 """
 
-import contextlib
 import re
 from functools import cache
 
@@ -32,11 +31,10 @@ class Statements:
         self._wrapper = wrapper
         self._connection = None
         self._known = {}
-        self._packet = None
         self.is_cut = False
 
     def cursor(self):
-        """Stand for the `cursor` of Django's connection, and for what `prepared` of the ledger gives."""
+        """Stand for the `cursor` of Django's connection."""
         wrapper = self._wrapper
         if wrapper.connection is None:
             wrapper.ensure_connection()
@@ -62,8 +60,9 @@ class Statements:
 
     def roll_back(self):
         """End the transaction at the server, if there is one."""
-        if self._connection is not None and self._pg.transaction_status != TransactionStatus.IDLE:
-            self._pg.exec_(b"ROLLBACK")
+        connection = self._wrapper.connection or self._connection
+        if connection is not None and connection.pgconn.transaction_status != TransactionStatus.IDLE:
+            connection.pgconn.exec_(b"ROLLBACK")
 
     def roll_back_or_fail(self):
         """Stand for Django's `_rollback`."""
@@ -99,25 +98,9 @@ class Statements:
                 begin = False
             return result
 
-    @contextlib.contextmanager
-    def pipeline(self):
-        """Send what is run meanwhile in one packet at the end; nobody reads its results."""
-        self._packet = packet = []
-        try:
-            yield
-        finally:
-            self._packet = None
-        if packet:
-            with self._wrapper.wrap_database_errors:
-                self._alive(self._pg)
-                self._together(self._pg, packet)
-
     def _run_one(self, pg, text, given, *, begin):
         values = self._values.dump_sequence(given, [PyFormat.TEXT] * len(given))
         name = self._name(pg, text, tuple(self._values.types or ()))
-        if self._packet is not None:
-            self._packet.append((name, values))
-            return None
         if begin:
             return self._together(pg, [(name, values)], first=b"BEGIN")
         return self._checked(pg, pg.exec_prepared(name, values))
@@ -166,7 +149,7 @@ class Statements:
 
 
 class Cursor:
-    """As much of a cursor as Django and the ledger use. `connection`: as much of that."""
+    """As much of a cursor as Django uses. `connection`: as much of that."""
 
     def __init__(self, statements, values):
         self.connection = statements

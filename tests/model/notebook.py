@@ -1,7 +1,7 @@
 """The ledger without a database: the product's own functions, planned on a row that is held in memory.
 
 Every public function of the ledger ends in `perform`, and what `perform` plans is pure until it is
-written. Here it is planned by the very same code (`step._plan`: ticket, table, refusals) and the SQL
+written. Here it is planned by the very same code (`step.plan`: ticket, table, refusals) and the SQL
 is read instead of run. What a few functions ask the database is answered from the same notes.
 """
 
@@ -76,10 +76,10 @@ class Notebook:
             return False
         return True
 
-    def perform(self, _operation, change, *, now, actor="executor", ticket=None, exchanges=(), beside=None):
+    def perform(self, _operation, change, *, now, actor="executor", ticket=None, exchanges=(), beside=None, asking=()):
         """Stand in for `step.perform`."""
         blank = step.Step(row=self.page.row, now=now, actor=actor, id=uuid.UUID(int=0), ticket=ticket)
-        planned, error = step._plan(blank, change, exchanges)
+        planned, error = step.plan(blank, change, exchanges)
         if error is not None:
             raise error
         page = self.page

@@ -29,6 +29,7 @@ from adapters.contract import (
     Working,
 )
 from operations import ledger
+from operations.ledger import journey, step
 from operations.machine import Reason, StaleStep, State
 from operations.models import Answer, EffectRecord, Evidence, Journal, Outbox, Permit, Receipt, Round
 from operations.queries import invariants
@@ -373,6 +374,8 @@ def break_commit(monkeypatch, *, after, times=1):
         raise OperationalError("the connection broke at COMMIT")
 
     monkeypatch.setattr(connection, "_commit", broken)
+    # A step sends COMMIT with its last writes: here it goes by itself, so that it can break by itself.
+    monkeypatch.setattr(step, "together", lambda statements, **_end: journey.together(statements))
 
 
 EVERY_STATE = tuple(State)
