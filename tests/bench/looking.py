@@ -31,6 +31,8 @@ def lines(ground, quick):
         yield Line("T2", "CPU per look: mcp 1.30 poll_task / ours", over("mcp-1.30.0"), "8", 8)
     if cost["api-core-2.44"]:
         yield Line("T2", "CPU per look: google-api-core 2.44 result() / ours", over("api-core-2.44"), "4", 4)
+    if cost["airflow-3.3.2"]:
+        yield Line("T2", "CPU per look: Airflow 3.3.2 HttpEventTrigger / ours", over("airflow-3.3.2"), "2", 2)
     for name, values in cost.items():
         if values:
             yield Line("", f"microseconds of CPU per look: {name}", values)
@@ -41,7 +43,11 @@ def lines(ground, quick):
     yield Line("T7", "bytes of a worker per operation in flight", grown, "1,024", ceiling=1024)
 
 
-_LOOPS = {"mcp-1.30.0": ("mcp_130.txt", "mcp_130.py"), "api-core-2.44": ("api_core_244.txt", "api_core_244.py")}
+_LOOPS = {
+    "mcp-1.30.0": ("mcp_130.txt", "mcp_130.py"),
+    "api-core-2.44": ("api_core_244.txt", "api_core_244.py"),
+    "airflow-3.3.2": ("airflow_332.txt", "airflow_332.py"),
+}
 
 
 def _round(ground, url, seconds):
