@@ -1,7 +1,8 @@
 """How many operations end per second: `accept_terminal` by the ledger, and the same statements by pgbench.
 
-`python -m tests.bench.accepting seed COUNT`, `capture`, and `accept FIRST COUNT THREADS` work on one database.
-pgbench sends what the ledger sent for one operation, each statement by itself and prepared, as fast as C can.
+`python -m tests.bench.accepting seed COUNT`, `capture`, and `accept FIRST COUNT THREADS TOGETHER` work on one database.
+pgbench sends what the ledger sent for one operation, each statement by itself and prepared, as fast as C can; also
+where the ledger accepts many together.
 """
 
 import json
@@ -21,6 +22,10 @@ GOOD = b'{"content":[{"type":"text","text":"done"}],"isError":false}'
 CONNECTIONS = (1, 2, 8)
 THREADS = 4
 """Database threads of one worker process."""
+PROCESSES = 2
+"""Worker processes that accept many together."""
+MOST = 50
+"""As `operations.endings.MOST`."""
 
 
 def seed(count):
@@ -69,22 +74,24 @@ def accept(operation):
 def capture():
     """Accept one operation; print what was said to PostgreSQL for it, as a script of pgbench."""
     import psycopg
+    from django.db import connection
+
+    from operations.ledger import journey, step
 
     (operation,), said = in_order(0, 1), []
     end = accept(operation)
 
-    execute = psycopg.Cursor.execute
-
-    def overhear(cursor, query, params=None, **options):
-        given = execute(cursor, query, params, **options)
-        said.append(psycopg.ClientCursor(cursor.connection).mogrify(query, params) if params else query)
+    def overhear(statements, *, ends=False, news=()):
+        given = journey.together(statements, ends=ends, news=news)
+        cursor = psycopg.ClientCursor(connection.connection)
+        said.extend(cursor.mogrify(sql, params) for sql, params in statements)
+        if ends:
+            said.extend(["COMMIT", *(cursor.mogrify(sql, params) for sql, params in news)])
         return given
 
-    with mock.patch.object(psycopg.Cursor, "execute", overhear):
+    with mock.patch.object(step, "together", overhear):
         end()
-    statements = [" ".join(part.split()) for text in said for part in text.split(";\n")]
-    lock = next(number for number, text in enumerate(statements) if "FOR UPDATE OF o" in text)
-    wrapped = [*statements[:lock], "BEGIN", *statements[lock:-1], "COMMIT", statements[-1]]
+    wrapped = ["BEGIN", *(" ".join(text.split()) for text in said)]
     receipt = re.search(r"INSERT INTO receipt .*?VALUES \('([0-9a-f-]{32,36})'", " ".join(wrapped))[1]
     step = re.search(
         r"'([0-9a-f-]{32,36})'[^']*\)\s*$", next(text for text in wrapped if "INSERT INTO journal" in text)
@@ -106,7 +113,24 @@ def _script(statements, operation, receipt, step):
     return "\n".join(lines) + "\n"
 
 
-def accept_many(first, count, threads):
+def accept_together(operations):
+    from operations import ledger
+
+    found, now = ledger.read(operations), datetime.now(UTC)
+    asked = [
+        ledger.Acceptance(operation=one, ticket=ledger.ticket_of(row), facts=ledger.Facts.held_by(row), now=now)
+        for one, row in found.items()
+    ]
+
+    def end():
+        refused = [fate for fate in ledger.accept_results(asked) if not isinstance(fate, ledger.Moved)]
+        if refused:
+            raise refused[0]
+
+    return end
+
+
+def accept_many(first, count, threads, together):
     """Accept `count` operations on some threads with a connection each; print how long it took."""
     from django.db import connection
 
@@ -114,7 +138,10 @@ def accept_many(first, count, threads):
     barrier, took = threading.Barrier(threads + 1), []
 
     def work(mine):
-        ends = [accept(operation) for operation in mine]
+        if together > 1:
+            ends = [accept_together(mine[begin : begin + together]) for begin in range(0, len(mine), together)]
+        else:
+            ends = [accept(operation) for operation in mine]
         barrier.wait()
         for end in ends:
             end()
@@ -135,11 +162,12 @@ def accept_many(first, count, threads):
 def lines(ground, quick):
     rounds, each = (2, 240) if quick else (5, 800)
     database = ground.database()
-    total = 10 + rounds * len(CONNECTIONS) * 2 * each
+    total = 10 + rounds * (len(CONNECTIONS) * 2 + 1) * each
     ground.child("tests.bench.accepting", "seed", total, conninfo=database)
     script = ground.child("tests.bench.accepting", "capture", conninfo=database)["script"]
     (ground.home / "accept.sql").write_text(script)
     first, ratios, rates = 10, {number: [] for number in CONNECTIONS}, {number: [] for number in CONNECTIONS}
+    batches = []
     for _ in range(rounds):
         for connections in CONNECTIONS:
             ours = _ours(ground, database, first, each, connections)
@@ -147,20 +175,26 @@ def lines(ground, quick):
             first += 2 * each
             ratios[connections].append(ours / theirs)
             rates[connections].append(ours)
+        # `theirs` of most connections. A worker process has one journey of acceptances at a time.
+        batches.append(_ours(ground, database, first, each, PROCESSES, processes=PROCESSES, together=MOST) / theirs)
+        first += each
     ground.drop(database)
     for connections in CONNECTIONS:
         what = f"ends per second: accept_terminal / the same statements by pgbench, {connections} connections"
         judged = {"target": "0.7", "floor": 0.7} if connections == 8 else {}
         yield Line("T4", what, tuple(ratios[connections]), **judged)
+    what = f"ends per second: together, up to {MOST} / one by one by pgbench, 8 connections"
+    yield Line("T4", what, tuple(batches), "M 3", floor=3.0, is_wish=True)
     yield Line("", "ends per second by the ledger, 8 connections", tuple(rates[8]))
 
 
-def _ours(ground, database, first, count, connections):
+def _ours(ground, database, first, count, connections, *, processes=None, together=1):
     """Accepted per second by as many worker processes as it takes."""
-    processes = -(-connections // THREADS)
-    share, threads = count // processes, min(connections, THREADS)
+    processes = processes or -(-connections // THREADS)
+    share, threads = count // processes, -(-connections // processes)
+    command = ["tests.bench.accepting", "accept"]
     running = [
-        ground.begin("tests.bench.accepting", "accept", first + number * share, share, threads, conninfo=database)
+        ground.begin(*command, first + number * share, share, threads, together, conninfo=database)
         for number in range(processes)
     ]
     told = [json.loads(one.communicate(timeout=300)[0].splitlines()[-1]) for one in running]
