@@ -93,6 +93,7 @@ class Driver:
             misses=misses,
             trouble=trouble,
             at=self._clock() if trouble else None,
+            place=work.place,
         )
 
     def retry_at(self, work: Work) -> datetime:

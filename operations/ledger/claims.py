@@ -39,12 +39,20 @@ Note [Two writes a look]
 A claim could write the next due time at once, so that an unchanged look needs no second write. That is not done: an
 operation whose worker was killed would wait for its next regular look, a minute or more, instead of for the end of its
 lease; and one whose interval is shorter than a lease needs the second write anyway, to give the lease back.
+
+Note [A lease goes back by its place]
+To find a row by its key costs PostgreSQL an index and, as each claim leaves a dead version in it, a tidying of the
+page: an eighth of all that a look costs it. So a claim tells where it has put its row, and an unchanged look is written
+there. The place is a hint, never a claim: operation and look number decide, as they would by the key. What is not found
+there has moved since (somebody wants it early, the table was written anew) or is another look's by now; then the whole
+batch is written once more by its keys. Whatever of it was written already gets the same again; whatever was claimed
+in between has a newer look number and is left alone (P4), and a wish for an early look stands.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -64,6 +72,8 @@ AHEAD = timedelta(milliseconds=200)
 """How far into the future slots of one server may be spoken for by new claims."""
 FARTHEST = timedelta(minutes=10)
 """A free moment farther ahead than this was set by a clock that has been put back since: it binds nobody."""
+NOWHERE = "(0,0)"
+"""The place of no row."""
 SWEEP = timedelta(seconds=2)
 SKEW = timedelta(seconds=5)
 """How far behind the clock of a claim another worker's may be, before the mark hides what it makes due."""
@@ -120,6 +130,8 @@ class Work:
     lease_until: datetime
     slot: datetime
     """The moment at which its first request may leave. See Note [Send slots]."""
+    place: str
+    """Where the claim has left its row of `due`. See Note [A lease goes back by its place]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +229,7 @@ _CALL = {
     "poll_ms": "o.poll_ms",
     "misses": "d.misses",
     "slot": "d.slot",
+    "place": "d.place",
 }
 
 
@@ -248,7 +261,8 @@ _THEN = f"""SELECT ctid FROM due WHERE server_id = %(server)s AND {_FREE} AND NO
 # An array, not a join: of a join the planner expects thousands of rows, and reads the whole table for them.
 _TAKEN = """UPDATE due SET lease_until = %(until)s, look = look + 1, urgent = false
     WHERE ctid = ANY(ARRAY(SELECT ctid FROM first UNION ALL SELECT ctid FROM then_))
-    RETURNING operation_id NOT IN (SELECT operation_id FROM first) AS is_routine, due_at, operation_id, look, misses"""
+    RETURNING operation_id NOT IN (SELECT operation_id FROM first) AS is_routine, due_at, operation_id, look, misses,
+        ctid::text AS place"""
 # G3: no claim speaks for more than AHEAD, so its slots lie in one second and perhaps the next.
 _GIVEN = """SELECT room.*, taken.count, LEAST(taken.count, of_second) AS here, taken.count - of_second AS there,
         CASE WHEN to_be_swept THEN (SELECT due_at FROM due WHERE server_id = %(server)s ORDER BY due_at LIMIT 1)
@@ -264,7 +278,7 @@ _RESERVED = f"""UPDATE server s SET slots_given = s.slots_given + g.count,
         due_since = CASE WHEN g.to_be_swept OR g.mark > s.due_since THEN LEAST(%(mark)s, g.mark) ELSE s.due_since END
     FROM given g WHERE s.slug = g.slug AND (g.count > 0 OR g.to_be_swept)"""
 _LEASED = """JOIN (
-        SELECT operation_id, look, misses, room.free_from + room.gap * (row_number() OVER (
+        SELECT operation_id, look, misses, place, room.free_from + room.gap * (row_number() OVER (
             ORDER BY is_routine, due_at, operation_id) - 1) AS slot FROM taken, room) d ON d.operation_id = o.id"""
 _CLAIM = f"""WITH locked AS MATERIALIZED ({_LOCKED}), room AS MATERIALIZED ({_ROOM}),
         first AS MATERIALIZED ({_FIRST}), then_ AS MATERIALIZED ({_THEN}), taken AS ({_TAKEN}),
@@ -275,7 +289,7 @@ _CLAIM = f"""WITH locked AS MATERIALIZED ({_LOCKED}), room AS MATERIALIZED ({_RO
 def _work(found: Sequence[Any], server: ServerProfile, until: datetime) -> Work:
     row, call = row_from(found), dict(zip(_CALL, found[-len(_CALL) :], strict=True))
     call["arguments"] = bytes(call["arguments"] or b"")
-    call["input_schema"] = json.loads(call["input_schema"] or "{}")
+    call["input_schema"] = json.loads(call["input_schema"]) if call["input_schema"] else {}
     return Work(row=row, ticket=ticket_of(row), protocol=row.protocol, server=server, lease_until=until, **call)
 
 
@@ -296,10 +310,12 @@ class Unchanged:
     """Why the server could not be asked; empty when it answered."""
     at: datetime | None = None
     """When the trouble was met."""
+    place: str = ""
+    """As the claim has told it; empty where nobody knows."""
 
 
 def unchanged(looks: Sequence[Unchanged]) -> None:
-    """Give the leases of a batch of unchanged looks back, in one statement.
+    """Give the leases of a batch of unchanged looks back. See Note [A lease goes back by its place].
 
     A lease that was taken over meanwhile stays as it is. A wish for an early look stands.
     """
@@ -307,22 +323,36 @@ def unchanged(looks: Sequence[Unchanged]) -> None:
         return
     # In the order of ids: two batches must not wait for each other.
     looks = sorted(looks, key=lambda look: look.operation)
-    columns: list[Any] = [[u.operation for u in looks], [u.look for u in looks]]
-    columns += [[u.next_at for u in looks], [u.misses for u in looks]]
-    columns += [[strictjson.printable(u.trouble[:300]) for u in looks], [u.at for u in looks]]
-    together([(_GIVE_BACK, columns)])
+    columns: list[Any] = [_array(u.operation for u in looks), _array(str(u.look) for u in looks)]
+    columns += [_array(u.next_at.isoformat() for u in looks), _array(str(u.misses) for u in looks)]
+    if any(u.trouble for u in looks):
+        columns += [[strictjson.printable(u.trouble[:300]) for u in looks], [u.at for u in looks]]
+    else:
+        columns += ["{}", "{}"]  # a column that is shorter than the others is NULL from there on
+    places = _array(f'"{u.place or NOWHERE}"' for u in looks)
+    (((found,),),) = together([(_BACK_BY_PLACE, [*columns, places])])
+    if found < len(looks):
+        together([(_BACK_BY_KEY, [*columns, places])])
+
+
+def _array(values: Iterable[str]) -> str:
+    """Write an array of what needs no quotes: psycopg takes as long for each of its elements as PostgreSQL."""
+    return "{" + ",".join(values) + "}"
 
 
 # Not worth a flush to the disk: if it is lost the lease ends by itself, and the look comes late.
-_GIVE_BACK = """
-    WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) = 'off' AS is_so)
-    UPDATE due d SET lease_until = NULL, misses = u.misses,
+_BACK_BY_KEY = """
+    WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) = 'off' AS is_so),
+    given AS (UPDATE due d SET lease_until = NULL, misses = u.misses,
         due_at = CASE WHEN d.urgent THEN LEAST(d.due_at, u.next_at) ELSE u.next_at END,
-        trouble = u.trouble,
-        trouble_since = CASE WHEN u.trouble = '' THEN NULL ELSE COALESCE(d.trouble_since, u.at) END
-    FROM unnest(%s::uuid[], %s::bigint[], %s::timestamptz[], %s::int[], %s::text[], %s::timestamptz[])
-        AS u(operation_id, look, next_at, misses, trouble, at)
-    WHERE d.operation_id = u.operation_id AND d.look = u.look AND (SELECT is_so FROM unflushed)"""
+        trouble = COALESCE(u.trouble, ''),
+        trouble_since = CASE WHEN u.trouble <> '' THEN COALESCE(d.trouble_since, u.at) END
+        FROM unnest(%s::uuid[], %s::bigint[], %s::timestamptz[], %s::int[], %s::text[], %s::timestamptz[], %s::tid[])
+            AS u(operation_id, look, next_at, misses, trouble, at, place)
+        WHERE d.operation_id = u.operation_id AND d.look = u.look AND (SELECT is_so FROM unflushed)
+        RETURNING 1)
+    SELECT count(*) FROM given"""
+_BACK_BY_PLACE = _BACK_BY_KEY.replace("WHERE ", "WHERE d.ctid = u.place AND ")
 
 
 def reserve_slot(server: str, *, now: datetime, by: datetime | None = None) -> datetime:

@@ -46,6 +46,10 @@ _FOR_A_PERSON = frozenset({Reason.ID_CLASH, Reason.CONTRADICTED})
 """P8, R10: no later look can say whose the task is, or which of two ends was true."""
 
 
+_QUIET = frozenset({State.WORKING, State.CANCEL_REQUESTED})
+_QUIET_IF_IT_ASKS = _QUIET | {State.INPUT_REQUIRED}
+"""Where an operation may stand if a look is to have brought nothing new."""
+
 STILL_NOT_FOUND = "still not found"
 """What a look is noted to have seen where a server goes on not knowing a task."""
 
@@ -472,10 +476,9 @@ def was_unchanged(standing: Row, seen: Observation) -> bool:
         return False
     if isinstance(seen, Ended) or seen.task is None or standing.cancel_intent:
         return False
-    asks = isinstance(seen, NeedsInput)
     if isinstance(seen, NeedsInput) and seen.questions:
         return False
-    quiet = {State.CANCEL_REQUESTED, State.INPUT_REQUIRED if asks else State.WORKING, State.WORKING}
     held = (standing.protocol_status, standing.protocol_message)
     told = (seen.task.status.value, message_of(seen.task))
-    return standing.state in quiet and held == told and not is_moved(standing.task_created_at, seen.task.created_at)
+    is_quiet = standing.state in (_QUIET_IF_IT_ASKS if isinstance(seen, NeedsInput) else _QUIET)
+    return is_quiet and held == told and not is_moved(standing.task_created_at, seen.task.created_at)

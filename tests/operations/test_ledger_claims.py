@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
@@ -12,7 +13,7 @@ from operations import ledger, pacing
 from operations.ledger import claims
 from operations.ledger.claims import LEASE
 from operations.machine import StaleStep, State
-from operations.models import Server
+from operations.models import Due, Server
 from tests.operations.room import NOON, PATIENCE_S, together, until_somebody_waits_for_a_lock
 
 
@@ -338,7 +339,8 @@ class TestHands:
 
 class TestUnchanged:
     def quiet(self, work, **named):
-        return ledger.Unchanged(**({"operation": work.row.id, "look": work.ticket.look, "next_at": NOON} | named))
+        told = {"operation": work.row.id, "look": work.ticket.look, "next_at": NOON, "place": work.place}
+        return ledger.Unchanged(**(told | named))
 
     def test_gives_a_batch_of_leases_back(self, room):
         operations = [room.submit() for _ in range(3)]
@@ -367,6 +369,33 @@ class TestUnchanged:
         ledger.unchanged([self.quiet(work, next_at=room.later(60))])
 
         assert room.due(operation)[0] <= room.later(11)
+
+    @pytest.mark.parametrize("misled", [lambda works: [work.place for work in works[::-1]], lambda works: [""] * 2])
+    def test_a_lease_goes_back_wherever_its_row_is_said_to_be(self, room, misled):
+        operations = [room.submit() for _ in range(2)]
+        works = claim(room)
+
+        still = [self.quiet(work, misses=operations.index(work.row.id)) for work in works]
+
+        ledger.unchanged([replace(one, place=place) for one, place in zip(still, misled(works), strict=True)])
+
+        assert [room.due(one)[2] for one in operations] == [None] * 2
+        assert [room.due(one)[4] for one in operations] == [0, 1]
+
+    def test_keeps_why_a_server_could_not_be_asked_word_for_word_until_it_answers(self, room):
+        silent, still = room.submit(), room.submit()
+        held = {work.row.id: work for work in claim(room)}
+        why = 'no {answer}, "none", \\ and NULL'
+
+        ledger.unchanged([self.quiet(held[silent], trouble=why, at=room.now), self.quiet(held[still])])
+        told = dict(Due.objects.filter(operation_id__in=held).values_list("operation_id", "trouble"))
+        since = Due.objects.get(operation_id=silent).trouble_since
+        ledger.unchanged([self.quiet(work) for work in claim(room, after_s=60)])
+        then = Due.objects.filter(operation_id__in=held).values_list("trouble", "trouble_since")
+
+        assert {str(one): words for one, words in told.items()} == {silent: why, still: ""}
+        assert since == room.now
+        assert list(then) == [("", None)] * 2
 
     def test_of_nothing_asks_nobody(self, room, django_assert_num_queries):
         with django_assert_num_queries(0):
