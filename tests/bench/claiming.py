@@ -41,7 +41,12 @@ def cycle(batch=BATCH):
     works = ledger.claim(limit=batch, now=datetime.now(UTC))
     claimed = spent()
     again = datetime.now(UTC)
-    ledger.unchanged([ledger.Unchanged(operation=work.row.id, look=work.ticket.look, next_at=again) for work in works])
+    ledger.unchanged(
+        [
+            ledger.Unchanged(operation=work.row.id, look=work.ticket.look, next_at=again, place=work.place)
+            for work in works
+        ]
+    )
     ended = spent()
     if len(works) != batch:
         raise RuntimeError(f"{len(works)} claimed instead of {batch}")
