@@ -19,8 +19,9 @@ from adapters import addresses
 from adapters.connection import Connection
 from adapters.messages import Incoming, Outgoing
 
-CONNECTIONS = 128
-"""To one origin: as many as one server may have drives at once, and its standing streams."""
+CONNECTIONS = 256
+"""To one origin: more than one server may have drives at once, and its standing streams. Who has to wait for one
+here leaves later than at the moment that was reserved for it (P2)."""
 KEEPALIVE_S = 4.0
 """Below the five seconds after which uvicorn and Node close an idle connection. A request that
 meets that close is MaybeSent, and a submit that is MaybeSent costs a person's time."""
