@@ -103,7 +103,7 @@ class Ended:
         return self.unchanged
 
 
-def test_a_hundred_looks_that_brought_nothing_are_worth_a_turn_and_fewer_wait_for_them(engine):
+def test_so_many_looks_that_brought_nothing_are_worth_a_turn_and_fewer_wait_for_them(engine):
     """Note [Turns]; one drive more is under way all the time."""
     quiet = ledger.Unchanged(operation="o", look=1, next_at=engines.utcnow() + timedelta(hours=1))
     engine._worth_a_turn = asyncio.Event()
