@@ -18,6 +18,9 @@ from operations.ledger.writes import Write, change, insertion
 from operations.machine import Event, Outcome, Reason, State, StepError, Ticket
 from operations.models import Effect, EffectStatus
 
+MOST_BYTES = 4_000_000
+"""So much of results is accepted in one transaction; a single one may be larger."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
@@ -243,10 +246,16 @@ def _acceptance(facts: Facts) -> Change:
     return accept
 
 
-_STORED_RESULTS = """SELECT o.id, (SELECT p.raw FROM evidence e JOIN evidence_payload p ON p.evidence_id = e.id
-        WHERE e.operation_id = o.id AND e.kind = 'result' AND e.digest = o.result_digest
-        ORDER BY e.seq DESC LIMIT 1), td.output_schema::text
-    FROM operation o JOIN tool_descriptor td ON td.id = o.descriptor_id WHERE o.id = ANY(%s::uuid[])"""
+# Of many only so much as fits into memory beside everything else: whoever is left out is accepted by itself.
+_STORED_RESULTS = f"""SELECT id, raw, schema FROM (
+        SELECT o.id, p.raw, td.output_schema::text AS schema, row_number() OVER (ORDER BY o.id) AS place,
+            sum(octet_length(p.raw)) OVER (ORDER BY o.id) AS bytes
+        FROM operation o JOIN tool_descriptor td ON td.id = o.descriptor_id LEFT JOIN LATERAL (
+            SELECT p.raw FROM evidence e JOIN evidence_payload p ON p.evidence_id = e.id
+            WHERE e.operation_id = o.id AND e.kind = 'result' AND e.digest = o.result_digest
+            ORDER BY e.seq DESC LIMIT 1) p ON true
+        WHERE o.id = ANY(%s::uuid[])) found
+    WHERE place = 1 OR COALESCE(bytes, 0) <= {MOST_BYTES}"""
 
 
 def _stored_result(step: Step) -> tuple[bytes | None, object]:

@@ -37,7 +37,6 @@ from operations.ledger.step import (
     Change,
     LedgerError,
     Moved,
-    NoSuchOperation,
     Step,
     perform,
     plan,
@@ -66,16 +65,17 @@ class Wanted:
 def perform_all(wanted: Sequence[Wanted], *, asking: str, writes: Sequence[Write]) -> list[Fate]:
     """Do each as `perform` would, in one transaction. See Note [Several in one transaction].
 
-    `asking`: SQL over an array of ids whose rows begin with the id; each step is told its own. `writes`: the statements
+    `asking`: SQL over an array of ids whose rows begin with the id; each step is told its own, and whoever it tells
+    nothing of is done by itself. `writes`: the statements
     that may be written for many rows at once.
     """
-    calls = [uuid.uuid4() for _ in wanted]
+    calls, fates = [uuid.uuid4() for _ in wanted], dict[uuid.UUID, Fate]()
     try:
-        return _transact(wanted, calls, asking, {write.one: write.many for write in writes})
+        fates = _transact(wanted, calls, asking, {write.one: write.many for write in writes})
     except Error:
         log.info("each by itself", extra={"operations": len(wanted)}, exc_info=True)
         connection.close()
-    return [_by_itself(one, call, asking) for one, call in zip(wanted, calls, strict=True)]
+    return [fates.get(call) or _by_itself(one, call, asking) for one, call in zip(wanted, calls, strict=True)]
 
 
 def _by_itself(one: Wanted, call: uuid.UUID, asking: str) -> Fate:
@@ -90,7 +90,9 @@ def _by_itself(one: Wanted, call: uuid.UUID, asking: str) -> Fate:
         return error
 
 
-def _transact(wanted: Sequence[Wanted], calls: Sequence[uuid.UUID], asking: str, many: Mapping[str, str]) -> list[Fate]:
+def _transact(
+    wanted: Sequence[Wanted], calls: Sequence[uuid.UUID], asking: str, many: Mapping[str, str]
+) -> dict[uuid.UUID, Fate]:
     started = time.perf_counter()
     with transaction.atomic(durable=True):
         blanks = _blanks(wanted, calls, asking)
@@ -103,8 +105,7 @@ def _transact(wanted: Sequence[Wanted], calls: Sequence[uuid.UUID], asking: str,
     seconds = time.perf_counter() - started
     for call, (step, _) in planned.items():
         log.info("step", extra=step.line(blanks[call].row.state, seconds=seconds))
-    fates = {call: error or step.stands() for call, (step, error) in planned.items()}
-    return [fates.get(call) or NoSuchOperation(one.operation) for one, call in zip(wanted, calls, strict=True)]
+    return {call: error or step.stands() for call, (step, error) in planned.items()}
 
 
 def _blanks(wanted: Sequence[Wanted], calls: Sequence[uuid.UUID], asking: str) -> dict[uuid.UUID, Step]:
@@ -124,7 +125,7 @@ def _blanks(wanted: Sequence[Wanted], calls: Sequence[uuid.UUID], asking: str) -
             told=[told[one.operation]],
         )
         for one, call in zip(wanted, calls, strict=True)
-        if one.operation in rows
+        if one.operation in rows and told[one.operation]
     }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 
@@ -42,9 +43,13 @@ def changed(table: str, names: Sequence[str]) -> str:
     return f"UPDATE {table} SET {', '.join(f'{name} = %s' for name in names)} WHERE id = %s"
 
 
-def columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    """Turn the values of some rows into what `many` takes."""
-    return [[_inner(value) for value in column] for column in zip(*rows, strict=True)]
+def columns(rows: Sequence[Sequence[Any]]) -> list[str]:
+    """Turn the values of some rows into what `many` takes: an array for each column, as PostgreSQL reads it.
+
+    Written here and not by psycopg's adapter, which takes a quarter of the client's time for it and gives the same
+    column other types, and so another prepared statement, with every other size of its numbers.
+    """
+    return ["{" + ",".join(map(_element, column)) + "}" for column in zip(*rows, strict=True)]
 
 
 def _arrays(types: dict[str, str]) -> str:
@@ -57,5 +62,17 @@ def _travels_as(of: str) -> str:
     return "text" if of.endswith("[]") else of
 
 
-def _inner(value: Any) -> Any:  # noqa: ANN401 - any value of a column
-    return "{" + ",".join(map(str, value)) + "}" if isinstance(value, list) else value
+def _element(value: Any) -> str:  # noqa: ANN401 - any value of a column
+    match value:
+        case None:
+            return "NULL"
+        case str():
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        case bytes():
+            return '"\\\\x' + value.hex() + '"'
+        case datetime():
+            return f'"{value.isoformat()}"'
+        case list():
+            return '"{' + ",".join(map(str, value)) + '}"'
+        case _:
+            return str(value)

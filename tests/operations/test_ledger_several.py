@@ -150,6 +150,18 @@ def test_alike_rows_are_one_statement_of_each_kind_however_many_they_are(room, m
     assert sent[1] == ["INSERT INTO journal", "INSERT INTO receipt", "INSERT INTO outbox", *_LAST]
 
 
+def test_results_that_are_large_together_are_accepted_apart(room, monkeypatch):
+    raw = json.dumps({"content": [{"type": "text", "text": "x " * 750_000}], "isError": False}).encode()
+    wanted, apart = [asked(room, fetched(room, raw)) for _ in range(4)], []
+    perform = several.perform
+    monkeypatch.setattr(several, "perform", lambda one, *how, **named: apart.append(one) or perform(one, *how, **named))
+
+    came = ledger.accept_results(wanted)
+
+    assert [type(one) for one in came] == [ledger.Moved] * 4
+    assert apart == sorted(one.operation for one in wanted)[2:]
+
+
 def test_nothing_to_do_is_nothing_done():
     assert ledger.accept_results([]) == []
 
