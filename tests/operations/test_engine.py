@@ -11,6 +11,7 @@ from operations import engine as engines
 from operations import ledger
 from operations.machine import State
 from operations.models import Due
+from tests.operations.room import result
 
 PATIENCE_S = 60.0
 
@@ -123,9 +124,44 @@ def test_so_many_looks_that_brought_nothing_are_worth_a_turn_and_fewer_wait_for_
     engine._still, engine._under_way = [], {}
 
 
+def test_hands_that_are_empty_are_worth_a_turn_unless_one_is_claiming_for_them(engine):
+    """Note [Turns]; or every other turn would claim the few that had ended meanwhile."""
+    quiet = ledger.Unchanged(operation="o", look=1, next_at=engines.utcnow() + timedelta(hours=1))
+    engine._worth_a_turn = asyncio.Event()
+    one, other = Ended(quiet), Ended(quiet)
+
+    engine._under_way, engine._is_claiming = {one: "server"}, True
+    engine._ended(one)
+    waits = engine._worth_a_turn.is_set()
+    engine._under_way, engine._is_claiming = {other: "server"}, False
+    engine._ended(other)
+
+    assert not waits
+    assert engine._worth_a_turn.is_set()
+    engine._still = []
+
+
 def test_urgent_news_are_worth_a_turn_at_once(engine):
     engine._worth_a_turn = asyncio.Event()
 
     engine._hurry()
 
     assert engine._worth_a_turn.is_set()
+
+
+def test_what_has_its_result_is_accepted_on_the_journeys_that_take_others_along(rooms, engine, monkeypatch):
+    room, told, accept = rooms(), [], ledger.accept_results
+    room.now = engines.utcnow()
+    operations = [room.at(State.FETCHING_RESULT) for _ in range(3)]
+    for operation in operations:
+        room.step(ledger.result_fetched, operation, result=result())
+    Due.objects.filter(operation_id__in=operations).update(due_at=engines.utcnow())
+    monkeypatch.setattr(ledger, "accept_results", lambda asked: told.extend(asked) or accept(asked))
+
+    ends = time.monotonic() + PATIENCE_S
+    while {row.state for row in ledger.read(operations).values()} != {State.ACCEPTED}:
+        assert time.monotonic() < ends
+        engine.slice(0.2)
+
+    assert sorted(one.operation for one in told) == sorted(operations)
+    assert [room.outbox(operation) for operation in operations] == [1] * 3
