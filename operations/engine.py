@@ -104,6 +104,7 @@ class Engine:
         self._held: Counter[str] = Counter()
         self._still: list[Unchanged] = []
         self._worth_a_turn = asyncio.Event()
+        self._is_claiming = False
         self._threads = ThreadPoolExecutor(DB_THREADS, thread_name_prefix="ledger")
         self._all_threads = threading.Barrier(DB_THREADS)
         # A thread of its own: its connection knows these few statements, and no step of a drive is waited for.
@@ -205,7 +206,11 @@ class Engine:
         self._worth_a_turn.clear()  # what is heard from here on is worth the next one
         still, self._still = self._still, []
         hands = ledger.Hands(most=IN_FLIGHT, held=self._held.copy())
-        works = await self._in(self._turns, _turn, still, hands, self._clock)
+        self._is_claiming = True
+        try:
+            works = await self._in(self._turns, _turn, still, hands, self._clock)
+        finally:
+            self._is_claiming = False
         for work in works:
             self._start(self._driver.drive_one(work), work.server.slug)
         return len(works) >= hands.free()
@@ -229,7 +234,9 @@ class Engine:
         unchanged = None if drive.cancelled() else drive.result()
         if unchanged is not None:
             self._still.append(unchanged)
-        if len(self._still) >= ENOUGH or not self._under_way:
+        # While a turn claims more, hands that are empty are no reason for another: it would find only these few free.
+        is_idle = not self._under_way and not self._is_claiming
+        if len(self._still) >= ENOUGH or is_idle:
             self._worth_a_turn.set()
         elif unchanged is None or unchanged.next_at <= self._clock():
             self._loop.call_later(GATHER_S, self._worth_a_turn.set)
