@@ -22,7 +22,7 @@ from console.ground.home import PROJECT
 from console.ground.postgres import Cluster
 
 TUNED = {"max_connections": "150", "shared_buffers": "512MB", "max_wal_size": "4GB", "checkpoint_timeout": "15min"}
-PATIENCE = 600  # seconds for one child
+PATIENCE = 600  # seconds for one child that says nothing else
 
 
 @dataclass
@@ -80,10 +80,10 @@ class Ground:
     def postmaster(self):
         return self.cluster._read_pid_file()[0]
 
-    def child(self, module, *words, conninfo=None, python=sys.executable, **more):
+    def child(self, module, *words, conninfo=None, python=sys.executable, patience=PATIENCE, **more):
         """Run a module to its end; give what it says on its last line, which is JSON, or nothing."""
         started = self.begin(module, *words, conninfo=conninfo, python=python, **more)
-        said, _ = started.communicate(timeout=PATIENCE)
+        said, _ = started.communicate(timeout=patience)
         if started.returncode:
             told = (self.home / "bench.log").read_text(errors="replace")[-3000:]
             raise RuntimeError(f"{module} ended with {started.returncode}:\n{told}")
