@@ -156,8 +156,12 @@ def test_what_has_its_result_is_accepted_on_the_journeys_that_take_others_along(
     for operation in operations:
         room.step(ledger.result_fetched, operation, result=result())
     Due.objects.filter(operation_id__in=operations).update(due_at=engines.utcnow())
-    monkeypatch.setattr(ledger, "accept_results", lambda asked: told.extend(asked) or accept(asked))
 
+    def overheard(asked):
+        told.extend(asked)
+        return accept(asked)
+
+    monkeypatch.setattr(ledger, "accept_results", overheard)
     ends = time.monotonic() + PATIENCE_S
     while {row.state for row in ledger.read(operations).values()} != {State.ACCEPTED}:
         assert time.monotonic() < ends
