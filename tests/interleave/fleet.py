@@ -44,6 +44,7 @@ def cluster(count):
 
 def _databases(server, count):
     parts = dict(part.split("=", 1) for part in server.conninfo.split())
+    connections.close_all()  # who is connected stays where it is, whatever the settings say
     settings = connections["default"].settings_dict
     settings.update(HOST=parts["host"], USER=parts["user"], NAME=parts["dbname"], PASSWORD="", PORT="")
     settings["OPTIONS"].pop("pool", None)
@@ -63,6 +64,11 @@ def use(name):
     connections["default"].settings_dict["NAME"] = name
 
 
+def share(seeds, number, count):
+    """Return one of `count` shares of the seeds: in a row, for every other one is a swarm and takes longer."""
+    return seeds[number * len(seeds) // count : (number + 1) * len(seeds) // count]
+
+
 def together(names, seeds, **how):
     """Run the seeds on as many processes as there are databases; return the tally of all."""
     if len(names) == 1:
@@ -72,7 +78,7 @@ def together(names, seeds, **how):
     fork = multiprocessing.get_context("fork")
     queue = fork.Queue()
     children = [
-        fork.Process(target=_child, args=(number, name, seeds[number :: len(names)], queue, how))
+        fork.Process(target=_child, args=(number, name, share(seeds, number, len(names)), queue, how))
         for number, name in enumerate(names)
     ]
     for child in children:

@@ -72,6 +72,14 @@ class Line:
             self._plan = None
             self._is_dead = False
 
+    def send(self, statements, *, ends=False):
+        """Run several statements in one packet, in this connection; return the rows of each."""
+        return self._statements.together(statements, ends=ends)
+
+    def together(self, statements):
+        """Do as `send` does, from outside of any step."""
+        return self.do(self.send, statements)
+
     def ask(self, sql, params=()):
         """Read without any fault."""
         return self.do(self._ask, sql, params)
@@ -184,11 +192,11 @@ def overheard(together):
     Outside of Django's transactions they are one of their own; inside, the COMMIT is Django's.
     """
 
-    def heard(statements, **end):
+    def heard(statements, *, ends=False, **news):
         line = getattr(connections["default"], "line", None)
         if line is None:
-            return together(statements, **end)
-        run = partial(together, statements)
+            return together(statements, ends=ends, **news)
+        run = partial(line.send, statements, ends=ends)
         return line.alone(run) if line.is_idle and any(_writes(sql) for sql, _ in statements) else run()
 
     return heard

@@ -4,6 +4,9 @@ import itertools
 import json
 import uuid
 from datetime import UTC, datetime
+from types import SimpleNamespace
+
+from django.db import connections
 
 from adapters.contract import Capabilities, Lookup, Negotiation, TaskSupport, ToolDescriptor
 from adapters.simulator.aip151 import STRUCT
@@ -30,9 +33,12 @@ class Place:
     """The lines to the database, one for each party, and what every run finds registered."""
 
     def __init__(self):
-        self._moved, announce.moved = announce.moved, lambda operation, version: None  # nobody listens here
+        self._notify, announce._notify = announce._notify, lambda channel, told: None  # nobody listens here
         for module in TRAVELLING:
             module.together = overheard(journey.together)
+        # Django looks for the connection of the thread, or of the task, each time. Here is one thread, and each step
+        # is told its connection: see `Line.do`.
+        self._of_threads, connections._connections = connections._connections, SimpleNamespace(**_known_connections())
         self.workers = (Line(), Line())
         self.people = Line()
         self.observer = Line()
@@ -44,16 +50,19 @@ class Place:
         self.epoch = 1
         """The execution epoch that the run begins under."""
         self._unchecked = []
+        self._leftovers = []
+        """Operations of runs that have ended, while what is due of them is still in the way of others."""
         self._slug = ""
         """The server of the newest run."""
         self.observer.do(self._register)
 
     def close(self):
-        announce.moved, uuid.uuid4 = self._moved, self._uuid4
+        announce._notify, uuid.uuid4 = self._notify, self._uuid4
         for module in TRAVELLING:
             module.together = journey.together
         for line in (*self.workers, self.people, self.observer):
             line.close()
+        connections._connections = self._of_threads
 
     @property
     def writes(self):
@@ -70,20 +79,18 @@ class Place:
         self._runs += 1
         for line in (*self.workers, self.people):
             line.mend()
-        self.observer.do(self._reset, plan)
+        # An epoch never falls: each run begins with the one that the run before has left.
+        *_, ((self.epoch,),) = self.observer.together(self._reset(plan))
         return f"{self._token}-{self._runs}"
 
     def park(self, operations):
-        """Take a run's leftovers out of the way of later runs, without losing them to the check."""
-        self.observer.ask(
-            """UPDATE due SET due_at = due_at + interval '100 years', lease_until = NULL
-            WHERE operation_id = ANY(%s::uuid[])""",
-            [operations],
-        )
+        """Have a run's leftovers taken out of the way of later runs, without losing them to the check."""
+        self._leftovers += operations
         self._unchecked += operations
 
     def check(self):
         """Check the ledger of every run since the last check: the breaches."""
+        self.observer.together([self._clear()])
         operations, self._unchecked = self._unchecked, []
         found = breaches(operations)  # on Django's own connection: large statements want plans of their own
         self.observer.ask("DELETE FROM due WHERE operation_id = ANY(%s::uuid[])", [operations])
@@ -133,11 +140,19 @@ class Place:
         )
         return named[0][0]
 
+    def _clear(self):
+        operations, self._leftovers = self._leftovers, []
+        sql = """UPDATE due SET due_at = due_at + interval '100 years', lease_until = NULL
+            WHERE operation_id = ANY(%s::uuid[])"""
+        return sql, [operations]
+
     def _reset(self, plan):
+        """The statements after which nothing is left of earlier runs; the last one asks for the epoch."""
         declared = {"creates_tasks": plan.declares_tasks, "cancels_tasks": plan.can_cancel}
-        ask, slug = self.observer._ask, plan.server
+        slug = plan.server
+        yield self._clear()
         # Nobody sweeps the servers that this run has nothing to do with.
-        ask("UPDATE server SET paused_until = %s WHERE slug = %s", [NEVER, self._slug])
+        yield "UPDATE server SET paused_until = %s WHERE slug = %s", [NEVER, self._slug]
         self._slug = slug
         # Whatever a run has learned of a server or changed about it, the next one must not know.
         for table, key, value in (
@@ -147,11 +162,14 @@ class Place:
         ):
             columns = self._columns[table]
             fresh = f"(SELECT {columns} FROM fresh_{table} f WHERE f.{key} = t.{key})"
-            ask(f"UPDATE {table} t SET ({columns}) = {fresh} WHERE {key} = %s", [value])
-        # An epoch never falls: each run begins with the one that the run before has left.
-        self.epoch = ask("SELECT epoch FROM protocol_version WHERE version = %s", [PROTOCOL])[0][0]
-        ask("UPDATE server SET capabilities = %s WHERE slug = %s", [json.dumps(declared), slug])
-        ask("UPDATE tool SET answer_within_s = %s WHERE server_id = %s", [plan.answer_within_s, slug])
+            yield f"UPDATE {table} t SET ({columns}) = {fresh} WHERE {key} = %s", [value]
+        yield "UPDATE server SET capabilities = %s WHERE slug = %s", [json.dumps(declared), slug]
+        yield "UPDATE tool SET answer_within_s = %s WHERE server_id = %s", [plan.answer_within_s, slug]
+        yield "SELECT epoch FROM protocol_version WHERE version = %s", [PROTOCOL]
+
+
+def _known_connections():
+    return {alias: connections[alias] for alias in connections}
 
 
 TOOLS = {"long": TaskSupport.OPTIONAL, "plain": TaskSupport.FORBIDDEN, "refused": TaskSupport.FORBIDDEN}
