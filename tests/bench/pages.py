@@ -2,7 +2,7 @@
 
 `python -m tests.bench.pages [LARGE]` prints a line for each list page. Both databases stand in one throw-away cluster
 and are asked in turn. A page's cost is processor time, of the site and of its database's backend together: what else
-the machine does meanwhile is not in it. Every list is full at both sizes.
+the machine does meanwhile is not in it. Every list is full at both sizes, but for one that nothing fits.
 
 Beside it stands what the page asks its database, word for word, asked once more by psycopg alone and read to the last
 row: what the page costs above that is ours (T9).
@@ -35,7 +35,8 @@ PAGES = (
     ("operations, a rare server", "/operations/?view=all&server=rare"),
     ("operations, one tool", "/operations/?view=open&tool=tool"),
     ("operations, one version", "/operations/?view=all&protocol=2025-11-25"),
-    ("operations, one client", "/operations/?view=open&client=client-3"),
+    ("operations, one client", "/operations/?view=open&client=client-13"),
+    ("operations, nothing fits", "/operations/?view=open&client=client-3"),
     ("operations, one principal", "/operations/?view=all&principal=person-3"),
     ("operations, one call node", "/operations/?view=all&call_node=node-7"),
     ("operations, a window of time", "/operations/?view=open&window=24h"),
