@@ -17,8 +17,14 @@ entries behind, which nobody may remove while an old snapshot is open (a backup,
 claim would read them all again. So the server's row holds a mark below which nothing is due, and a
 claim starts there; it leaves the mark at the last of what it has taken, in the order of due times. The
 mark is an optimisation and may be wrong for `SWEEP` only (a lease that ended, a row that was locked for a moment):
-every so often one claim reads from the very beginning all the same, finds whatever lies below, and sets
-the mark anew. What is urgent has an index of its own, and no mark.
+every so often one claim looks below it all the same, and sets it anew. What is urgent has an index of its own, and
+no mark.
+
+Such a sweep must not read all the dead of a long snapshot either: after ten minutes they are a million, and take
+seconds under the lock of the server's row. It begins at the lowest due time that was alive at the sweep before. No
+claim, lease or look leaves anything below that: whatever is held keeps its due time, so it was alive then, and moves
+up only. What may lie below is of a clock that is behind by more than `SKEW`, or of somebody's own hands: once in
+`READ_THROUGH` a sweep reads from the very beginning.
 
 Note [A claim is one statement]
 At one server a claim locks the server's row, leases what is due, reserves the slots, and reads the calls: one
@@ -75,6 +81,7 @@ FARTHEST = timedelta(minutes=10)
 NOWHERE = "(0,0)"
 """The place of no row."""
 SWEEP = timedelta(seconds=2)
+READ_THROUGH = timedelta(seconds=60)
 SKEW = timedelta(seconds=5)
 """How far behind the clock of a claim another worker's may be, before the mark hides what it makes due."""
 LOOKED_AFTER_BY = "CASE WHEN o.created_epoch = p.epoch THEN o.release ELSE p.release END"
@@ -193,6 +200,7 @@ def _moments(now: datetime) -> dict[str, datetime]:
     return {
         "now": now,
         "swept": now - SWEEP,
+        "read": now - READ_THROUGH,
         "mark": now - SKEW,
         "lead": now + pacing.LEAD,
         "ahead": now + AHEAD,
@@ -206,7 +214,8 @@ PROFILE = {name: f"s.{name}" for name in ServerProfile.__dataclass_fields__} | {
     **{name: _DECLARED.format(name=name) for name in ("creates_tasks", "cancels_tasks", "lists_tasks")},
 }
 # A mark of the future is of a clock that was put back since, or of another worker's that goes ahead.
-_TO_BE_SWEPT = "(s.swept_at IS NULL OR s.swept_at NOT BETWEEN %(swept)s AND %(now)s)"
+_TO_BE_READ = "(s.read_through_at IS NULL OR s.read_through_at NOT BETWEEN %(read)s AND %(now)s)"
+_TO_BE_SWEPT = f"(s.swept_at IS NULL OR s.swept_at NOT BETWEEN %(swept)s AND %(now)s OR {_TO_BE_READ})"
 _FREE = "due_at <= %(now)s AND (lease_until IS NULL OR lease_until <= %(now)s)"
 _OF_IT = f"SELECT FROM due WHERE server_id = s.slug AND {_FREE}"
 # MATERIALIZED: or whether something is due would be found out twice.
@@ -244,11 +253,13 @@ _OF_SECOND = f"""date_trunc('second', free_from) AS second,
         {_microseconds("date_trunc('second', free_from) + interval '999999 us' - free_from")}
             / {_microseconds("gap")} + 1 AS of_second"""
 # NO KEY: a new operation refers to the server's row, and need not wait for it.
-_LOCKED = f"""SELECT s.slug, {_TO_BE_SWEPT} AS to_be_swept, s.due_since, {_GAP} AS gap,
+_LOCKED = f"""SELECT s.slug, {_TO_BE_READ} AS to_be_read, {_TO_BE_SWEPT} AS to_be_swept,
+        s.due_since, s.lowest_due_at, {_GAP} AS gap,
         GREATEST(%(lead)s, CASE WHEN s.next_slot_at <= %(farthest)s THEN s.next_slot_at END) AS free_from
     FROM server s WHERE s.slug = %(server)s FOR NO KEY UPDATE"""
-_ROOM = f"""SELECT slug, to_be_swept, gap, free_from, {_OF_SECOND},
-        CASE WHEN to_be_swept THEN '-infinity' ELSE COALESCE(due_since, '-infinity') END AS since,
+_ROOM = f"""SELECT slug, to_be_read, to_be_swept, gap, free_from, {_OF_SECOND},
+        CASE WHEN to_be_read THEN '-infinity' WHEN to_be_swept THEN COALESCE(lowest_due_at, '-infinity')
+            ELSE COALESCE(due_since, '-infinity') END AS since,
         CASE WHEN free_from > %(ahead)s THEN 0 ELSE LEAST(%(wanted)s,
             {_microseconds("%(ahead)s - free_from")} / {_microseconds("gap")} + 1) END AS slots
     FROM locked"""
@@ -265,8 +276,8 @@ _TAKEN = """UPDATE due SET lease_until = %(until)s, look = look + 1, urgent = fa
         ctid::text AS place"""
 # G3: no claim speaks for more than AHEAD, so its slots lie in one second and perhaps the next.
 _GIVEN = """SELECT room.*, taken.count, LEAST(taken.count, of_second) AS here, taken.count - of_second AS there,
-        CASE WHEN to_be_swept THEN (SELECT due_at FROM due WHERE server_id = %(server)s ORDER BY due_at LIMIT 1)
-            ELSE taken.last_at END AS mark
+        CASE WHEN to_be_swept THEN (SELECT due_at FROM due WHERE server_id = %(server)s AND due_at >= since
+            ORDER BY due_at LIMIT 1) ELSE taken.last_at END AS mark
     FROM room, (SELECT count(*), max(due_at) FILTER (WHERE is_routine) AS last_at FROM taken) taken"""
 _HERE = "g.here + CASE WHEN s.second_at = g.second THEN s.second_slots ELSE 0 END"
 _RESERVED = f"""UPDATE server s SET slots_given = s.slots_given + g.count,
@@ -275,6 +286,8 @@ _RESERVED = f"""UPDATE server s SET slots_given = s.slots_given + g.count,
         second_slots = CASE WHEN g.there > 0 THEN g.there ELSE {_HERE} END,
         peak_slots = GREATEST(s.peak_slots, {_HERE}, g.there),
         swept_at = CASE WHEN g.to_be_swept THEN %(now)s ELSE s.swept_at END,
+        read_through_at = CASE WHEN g.to_be_read THEN %(now)s ELSE s.read_through_at END,
+        lowest_due_at = CASE WHEN g.to_be_swept THEN LEAST(%(mark)s, g.mark) ELSE s.lowest_due_at END,
         due_since = CASE WHEN g.to_be_swept OR g.mark > s.due_since THEN LEAST(%(mark)s, g.mark) ELSE s.due_since END
     FROM given g WHERE s.slug = g.slug AND (g.count > 0 OR g.to_be_swept)"""
 _LEASED = """JOIN (
@@ -341,7 +354,7 @@ def _array(values: Iterable[str]) -> str:
 
 
 # Not worth a flush to the disk: if it is lost the lease ends by itself, and the look comes late.
-_BACK_BY_KEY = """
+_BACK = """
     WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) = 'off' AS is_so),
     given AS (UPDATE due d SET lease_until = NULL, misses = u.misses,
         due_at = CASE WHEN d.urgent THEN LEAST(d.due_at, u.next_at) ELSE u.next_at END,
@@ -349,10 +362,11 @@ _BACK_BY_KEY = """
         trouble_since = CASE WHEN u.trouble <> '' THEN COALESCE(d.trouble_since, u.at) END
         FROM unnest(%s::uuid[], %s::bigint[], %s::timestamptz[], %s::int[], %s::text[], %s::timestamptz[], %s::tid[])
             AS u(operation_id, look, next_at, misses, trouble, at, place)
-        WHERE d.operation_id = u.operation_id AND d.look = u.look AND (SELECT is_so FROM unflushed)
+        WHERE {found} AND d.look = u.look AND (SELECT is_so FROM unflushed)
         RETURNING 1)
     SELECT count(*) FROM given"""
-_BACK_BY_PLACE = _BACK_BY_KEY.replace("WHERE ", "WHERE d.ctid = u.place AND ")
+_BACK_BY_KEY = _BACK.format(found="d.operation_id = u.operation_id")
+_BACK_BY_PLACE = _BACK.format(found="d.ctid = u.place AND d.operation_id = u.operation_id")
 
 
 def reserve_slot(server: str, *, now: datetime, by: datetime | None = None) -> datetime:
@@ -389,7 +403,7 @@ _RESERVE = f"""WITH locked AS MATERIALIZED (
                 OR free_from + (%(count)s - 1) * gap < %(by)s) THEN %(count)s ELSE 0 END AS count FROM free),
     given AS MATERIALIZED (
         SELECT *, LEAST(count, of_second) AS here, count - of_second AS there,
-            false AS to_be_swept, NULL::timestamptz AS mark FROM room),
+            false AS to_be_read, false AS to_be_swept, NULL::timestamptz AS mark FROM room),
     reserved AS ({_RESERVED})
     SELECT free_from, gap, count FROM given"""
 

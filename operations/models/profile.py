@@ -108,7 +108,11 @@ class Server(models.Model):
     due_since = models.DateTimeField(null=True)
     """Nothing of this server is due before it. See Note [A low-water mark]."""
     swept_at = models.DateTimeField(null=True)
-    """When a claim last read from the very beginning, and set that mark anew."""
+    """When a claim last looked below that mark, and set it anew."""
+    lowest_due_at = models.DateTimeField(null=True)
+    """The lowest due time that it found: it began there, and the next one need not begin below it."""
+    read_through_at = models.DateTimeField(null=True)
+    """When a claim last read from the very beginning."""
     paused_until = models.DateTimeField(null=True)
     pause_reason = models.TextField(blank=True, db_default="")
     slots_given = models.PositiveBigIntegerField(db_default=0)

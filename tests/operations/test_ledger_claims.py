@@ -293,17 +293,48 @@ class TestSeconds:
         assert server.peak_slots == max(first, 12 - first)
 
 
+def put(operation, *, at, is_free=False):
+    """Make it due at some moment, as no step would."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE due SET due_at = %s, lease_until = CASE WHEN %s THEN NULL ELSE lease_until END, urgent = false"
+            " WHERE operation_id = %s",
+            [at, is_free, operation],
+        )
+
+
 class TestMark:
     """Note [A low-water mark]: it hides nothing for long, whatever the clocks do."""
 
     def test_what_became_due_below_it_is_found_by_the_next_sweep(self, room):
+        below, held = room.at(State.WORKING), room.at(State.WORKING)
+        put(held, at=room.later(-100))
+        put(below, at=room.later(-50))
+        first = claim(room, limit=1)  # sweeps: nothing lives below what it has taken
+        claim(room, after_s=0.1)  # leaves the mark behind the other
+        put(below, at=room.later(-60), is_free=True)
+
+        assert [work.row.id for work in first] == [held]
+        assert claim(room, after_s=1) == []
+        assert [work.row.id for work in claim(room, after_s=2.1)] == [below]
+
+    def test_what_became_due_below_all_that_lived_is_found_when_a_sweep_reads_it_through(self, room):
         operation = room.at(State.WORKING)
         claim(room)
-        with connection.cursor() as cursor:
-            cursor.execute("UPDATE due SET due_at = %s WHERE operation_id = %s", [room.later(-3600), operation])
+        put(operation, at=room.later(-3600), is_free=True)
 
-        assert claim(room, after_s=1) == []
-        assert len(claim(room, after_s=2.1)) == 1
+        assert claim(room, after_s=30) == []
+        assert len(claim(room, after_s=60.1)) == 1
+
+    def test_a_lease_that_ended_is_found_by_a_sweep_that_reads_nothing_through(self, room):
+        """Whoever had it was killed: it keeps its due time, which no sweep has left below itself."""
+        operation = room.at(State.WORKING)
+        put(operation, at=room.now)
+        assert len(claim(room)) == 1
+        for seconds in range(3, 25, 3):
+            assert claim(room, after_s=seconds) == []
+
+        assert [work.row.id for work in claim(room, after_s=27.1)] == [operation]
 
     def test_a_clock_that_was_put_back_sweeps_at_once(self, room):
         room.at(State.WORKING)
