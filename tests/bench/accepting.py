@@ -93,10 +93,9 @@ def capture():
         end()
     wrapped = ["BEGIN", *(" ".join(text.split()) for text in said)]
     receipt = re.search(r"INSERT INTO receipt .*?VALUES \('([0-9a-f-]{32,36})'", " ".join(wrapped))[1]
-    step = re.search(
-        r"'([0-9a-f-]{32,36})'[^']*\)\s*$", next(text for text in wrapped if "INSERT INTO journal" in text)
-    )[1]
-    print(json.dumps({"script": _script(wrapped, operation, receipt, step), "statements": len(wrapped)}))
+    journal = next(text for text in wrapped if "INSERT INTO journal" in text)
+    its_step = re.search(r"'([0-9a-f-]{32,36})'[^']*\)\s*$", journal)[1]
+    print(json.dumps({"script": _script(wrapped, operation, receipt, its_step), "statements": len(wrapped)}))
 
 
 def _script(statements, operation, receipt, step):
