@@ -15,7 +15,7 @@ from tests.interleave.command import CORPUS
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.faults]
 
-RUNS = int(os.environ.get("LONGCALL_INTERLEAVINGS", "1000"))
+RUNS = int(os.environ.get("LONGCALL_INTERLEAVINGS", "10000"))
 SHARDS = [
     pytest.param(number, marks=pytest.mark.xdist_group(f"interleavings {number}"), id=str(number))
     for number in range(2)
