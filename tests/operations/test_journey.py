@@ -99,6 +99,15 @@ class TestTheEnd:
 
         assert stands(name)
 
+    def test_inside_another_block_nothing_is_committed_or_said(self, name, hears):
+        """As in a test that takes everything back: only there may a durable block have another around it."""
+        with pytest.raises(ZeroDivisionError), transaction.atomic():
+            with transaction.atomic():
+                together([(MINE, [name])], ends=True, news=[hears.said("x")])
+            raise ZeroDivisionError
+
+        assert (stands(name), hears()) == (False, [])
+
     def test_after_a_statement_that_fails_nothing_of_the_packet_stands_and_the_line_goes_on(self, name, hears):
         with pytest.raises(DataError), transaction.atomic(durable=True):
             together([(MINE, [name]), ("SELECT 1 / %s", [0]), ("SELECT 1", [])], ends=True, news=[hears.said("x")])
