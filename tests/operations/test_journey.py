@@ -101,10 +101,10 @@ class TestTheEnd:
 
     def test_inside_another_block_nothing_is_committed_or_said(self, name, hears):
         """As in a test that takes everything back: only there may a durable block have another around it."""
-        with pytest.raises(ZeroDivisionError), transaction.atomic():
+        with transaction.atomic():
             with transaction.atomic():
                 together([(MINE, [name])], ends=True, news=[hears.said("x")])
-            raise ZeroDivisionError
+            transaction.set_rollback(True)
 
         assert (stands(name), hears()) == (False, [])
 
