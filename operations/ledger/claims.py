@@ -58,7 +58,7 @@ in between has a newer look number and is left alone (P4), and a wish for an ear
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -70,6 +70,7 @@ from adapters.contract import Json
 from operations import announce, pacing
 from operations.ledger.journey import together
 from operations.ledger.step import DUE, JOINED, SELECTED, Row, row_from
+from operations.ledger.writes import columns
 from operations.machine import Ticket
 
 LEASE = timedelta(seconds=25)
@@ -336,21 +337,15 @@ def unchanged(looks: Sequence[Unchanged]) -> None:
         return
     # In the order of ids: two batches must not wait for each other.
     looks = sorted(looks, key=lambda look: look.operation)
-    columns: list[Any] = [_array(u.operation for u in looks), _array(str(u.look) for u in looks)]
-    columns += [_array(u.next_at.isoformat() for u in looks), _array(str(u.misses) for u in looks)]
-    if any(u.trouble for u in looks):
-        columns += [[strictjson.printable(u.trouble[:300]) for u in looks], [u.at for u in looks]]
-    else:
-        columns += ["{}", "{}"]  # a column that is shorter than the others is NULL from there on
-    places = _array(f'"{u.place or NOWHERE}"' for u in looks)
-    (((found,),),) = together([(_BACK_BY_PLACE, [*columns, places])])
+    given = columns(
+        [
+            (u.operation, u.look, u.next_at, u.misses, strictjson.printable(u.trouble[:300]), u.at, u.place or NOWHERE)
+            for u in looks
+        ]
+    )
+    (((found,),),) = together([(_BACK_BY_PLACE, given)])
     if found < len(looks):
-        together([(_BACK_BY_KEY, [*columns, places])])
-
-
-def _array(values: Iterable[str]) -> str:
-    """Write an array of what needs no quotes: psycopg takes as long for each of its elements as PostgreSQL."""
-    return "{" + ",".join(values) + "}"
+        together([(_BACK_BY_KEY, given)])
 
 
 # Not worth a flush to the disk: if it is lost the lease ends by itself, and the look comes late.
@@ -358,7 +353,7 @@ _BACK = """
     WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) = 'off' AS is_so),
     given AS (UPDATE due d SET lease_until = NULL, misses = u.misses,
         due_at = CASE WHEN d.urgent THEN LEAST(d.due_at, u.next_at) ELSE u.next_at END,
-        trouble = COALESCE(u.trouble, ''),
+        trouble = u.trouble,
         trouble_since = CASE WHEN u.trouble <> '' THEN COALESCE(d.trouble_since, u.at) END
         FROM unnest(%s::uuid[], %s::bigint[], %s::timestamptz[], %s::int[], %s::text[], %s::timestamptz[], %s::tid[])
             AS u(operation_id, look, next_at, misses, trouble, at, place)

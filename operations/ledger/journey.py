@@ -74,7 +74,7 @@ class _Written(NamedTuple):
     formats: Sequence[Format]
 
 
-class _Values:
+class Adapting:
     """As much of a context as psycopg's adapters need: Django's own, but for the times.
 
     Times are read as psycopg reads them: Django's way costs as much as all the rest of a row, and all are UTC.
@@ -91,14 +91,14 @@ class _Session:
     """What one connection has prepared, and how its values are written and read."""
 
     def __init__(self, adapters: AdaptersMap) -> None:
-        self._values = Transformer(_Values(adapters))
+        self._values = Transformer(Adapting(adapters))
         self._names: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
         self._numbers = itertools.count()
 
     def write(self, statement: Statement) -> _Written:
         """Raises psycopg's errors for values that no adapter takes."""
         sql, given = statement
-        text, names = _numbered(sql)
+        text, _, names = numbered(sql)
         params = [given[name] for name in names] if isinstance(given, Mapping) else given
         values = self._values.dump_sequence(params, [PyFormat.AUTO] * len(params))
         return _Written(text, tuple(self._values.types or ()), values, self._values.formats or ())
@@ -197,8 +197,11 @@ def _answers(pg: PGconn) -> PQGen[list[PGresult]]:
 
 
 @lru_cache(maxsize=1024)
-def _numbered(sql: str) -> tuple[bytes, tuple[str, ...]]:
-    """Write the places of the values as PostgreSQL has them: $1, $2, …; give their names, if any, in that order."""
+def numbered(sql: str) -> tuple[bytes, int, tuple[str, ...]]:
+    """Write the places of the values as PostgreSQL has them: $1, $2, …
+
+    Gives how many have no name, and the names of all others, in that order.
+    """
     numbers, names = itertools.count(1), list[str]()
 
     def number(found: re.Match[str]) -> str:
@@ -210,4 +213,5 @@ def _numbered(sql: str) -> tuple[bytes, tuple[str, ...]]:
             names.append(found[1])
         return f"${names.index(found[1]) + 1}"
 
-    return _PLACES.sub(number, sql).encode(), tuple(names)
+    text = _PLACES.sub(number, sql).encode()
+    return text, next(numbers) - 1, tuple(names)

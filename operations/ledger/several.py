@@ -38,10 +38,10 @@ from operations.ledger.step import (
     LedgerError,
     Moved,
     Step,
+    by_id,
     perform,
     plan,
     read_back,
-    row_from,
 )
 from operations.ledger.writes import Write, columns
 from operations.machine import StepError, Ticket
@@ -66,8 +66,7 @@ def perform_all(wanted: Sequence[Wanted], *, asking: str, writes: Sequence[Write
     """Do each as `perform` would, in one transaction. See Note [Several in one transaction].
 
     `asking`: SQL over an array of ids whose rows begin with the id; each step is told its own, and whoever it tells
-    nothing of is done by itself. `writes`: the statements
-    that may be written for many rows at once.
+    nothing of is done by itself. `writes`: the statements that may be written for many rows at once.
     """
     calls, fates = [uuid.uuid4() for _ in wanted], dict[uuid.UUID, Fate]()
     try:
@@ -112,7 +111,7 @@ def _blanks(wanted: Sequence[Wanted], calls: Sequence[uuid.UUID], asking: str) -
     """Lock what there is of them; a step for each, with what was asked for."""
     ids = [one.operation for one in wanted]
     found, answers = together([(LOCK, [ids]), (asking, [ids])])
-    rows, told = {row.id: row for row in map(row_from, found)}, defaultdict(list)
+    rows, told = by_id(found), defaultdict(list)
     for answer in answers:
         told[str(answer[0])].append(answer)
     return {

@@ -140,6 +140,11 @@ def row_from(values: Sequence[Any]) -> Row:
 def read(operations: Sequence[str]) -> dict[str, Row]:
     """Return the rows that exist, by id, without locking them."""
     (found,) = together([(_READ, [list(operations)])])
+    return by_id(found)
+
+
+def by_id(found: Rows) -> dict[str, Row]:
+    """Return what was selected, by the operation's id."""
     return {row.id: row for row in map(row_from, found)}
 
 
@@ -435,19 +440,19 @@ def _transact(
     started = time.perf_counter()
     with transaction.atomic(durable=True):
         found, *told = together([(LOCK, [[operation, *beside]]), *asking])
-        rows = {row.id: row for row in map(row_from, found)}
+        rows = by_id(found)
         if operation not in rows:
             raise NoSuchOperation(operation)
         first, error = plan(blank(row=rows[operation], told=told), change, exchanges)
         first.audit(error)
-        row, left = first.row, list(beside.items() if error is None else ())
+        others = beside if error is None else {}
+        row = first.row
         news = announce.news([(row.id, row.version)], is_urgent=first.is_urgent) if error is None else ()
-        first.flush(ends=not left, news=news)
-        while left:
-            other, its_change = left.pop(0)
+        first.flush(ends=not others, news=news)
+        for number, (other, its_change) in enumerate(others.items(), 1):
             second = blank(row=rows[other], ticket=None)
             its_change(second)
-            second.flush(ends=not left, news=news)
+            second.flush(ends=number == len(others), news=news)
     log.info("step", extra=first.line(rows[operation].state, seconds=time.perf_counter() - started))
     return first.stands(), error
 

@@ -12,10 +12,11 @@ import re
 from functools import cache
 
 import psycopg
-from psycopg.adapt import AdaptersMap, PyFormat, Transformer
+from psycopg.adapt import PyFormat, Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
-from psycopg.types.datetime import TimestamptzLoader
+
+from operations.ledger.journey import Adapting, numbered
 
 SESSION = {
     "plan_cache_mode": "force_generic_plan",
@@ -46,7 +47,7 @@ class Statements:
         if wrapper.connection is not self._connection:
             self._connection, self._known = wrapper.connection, {}
             self._pg = self._connection.pgconn
-            self._values = Transformer(_Context(self._connection))
+            self._values = Transformer(Adapting(self._connection.adapters))
         return Cursor(self, self._values)
 
     def set_autocommit(self, autocommit):
@@ -130,7 +131,7 @@ class Statements:
         commands, can_wait = _commands(sql)
         taken, values = 0, self._values
         for text, count, names in commands:
-            given = params[taken : taken + count] if names is None else [params[name] for name in names]
+            given = [params[name] for name in names] if names else params[taken : taken + count]
             taken += count
             given = [_worded(value) if type(value) is list else value for value in given]
             written = values.dump_sequence(given, [PyFormat.TEXT] * len(given))
@@ -190,15 +191,6 @@ class Statements:
             self._alive(self._pg)
             raise error_from_result(result)
         return result
-
-
-class _Context:
-    """By what values are written and read: as with Django, but for times, which are UTC anyway."""
-
-    def __init__(self, connection):
-        self.connection = connection
-        self.adapters = AdaptersMap(connection.adapters)
-        self.adapters.register_loader("timestamptz", TimestamptzLoader)
 
 
 _PLAIN = re.compile(r"[0-9a-f-]{36}(?:,[0-9a-f-]{36})*|[0-9]+(?:,[0-9]+)*").fullmatch
@@ -276,34 +268,17 @@ class Cursor:
 
 _WRITING = re.compile(r"\s*(?:INSERT|UPDATE|DELETE)\b")
 _RETURNING = re.compile(r"\bRETURNING\b")
-_PLACES = re.compile(r"%(?:\((\w+)\))?[s%]")
 
 
 @cache
 def _commands(sql):
-    """Take apart what was sent together, and write `%s` and `%(name)s` as libpq has them: $1, $2, …
+    """Take apart what was sent together, each command as `numbered` gives it.
 
-    Return each command with the number of its places and their names (None: they have none), and whether all can
-    wait: nothing is read from them, so they may be sent with what follows in their transaction.
+    Return with them whether all can wait: nothing is read from them, so they may be sent with what follows in their
+    transaction.
     """
-    return [_numbered(command) for command in sql.split(";") if command.strip()], _only_writes(sql)
+    return [numbered(command) for command in sql.split(";") if command.strip()], _only_writes(sql)
 
 
 def _only_writes(sql):
     return _WRITING.match(sql) is not None and _RETURNING.search(sql) is None
-
-
-def _numbered(command):
-    names, unnamed = [], iter(range(1, 1000))
-
-    def number(found):
-        if found[0] == "%%":
-            return "%"
-        if found[1] is None:
-            return f"${next(unnamed)}"
-        if found[1] not in names:
-            names.append(found[1])
-        return f"${names.index(found[1]) + 1}"
-
-    text = _PLACES.sub(number, command)
-    return text.encode(), next(unnamed) - 1, names or None
