@@ -69,7 +69,7 @@ def _broker() -> str:
 
 
 def _looks(now: datetime) -> dict[str, Any]:
-    due_since = oldest_overdue()
+    due_since = oldest_overdue(now=now)
     late = timedelta() if due_since is None else max(now - due_since, timedelta())
     return {
         "looks": "late" if late > LOOKS_MAY_BE_LATE else "on time",

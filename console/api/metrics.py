@@ -86,7 +86,7 @@ def _versions(now: datetime) -> Iterator[Sample]:
 
 
 def _people(now: datetime) -> Iterator[Sample]:
-    waiting, due_since = desk.count_waiting(), oldest_overdue()
+    waiting, due_since = desk.count_waiting(), oldest_overdue(now=now)
     yield Sample("longcall_waiting_rounds", waiting.rounds)
     yield Sample("longcall_waiting_desk", waiting.desk)
     late = (now - due_since).total_seconds() if due_since else 0

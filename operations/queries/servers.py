@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import F, IntegerField, Min, OuterRef, Subquery
+from django.db.models import F, IntegerField, Min, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce, Greatest, Length
 
 from operations.models import Due, Operation, Server, Tool, ToolDescriptor
@@ -206,18 +206,20 @@ class _Counted(Subquery):
     output_field = IntegerField()
 
 
-def oldest_overdue() -> datetime | None:
+def oldest_overdue(*, now: datetime) -> datetime | None:
     """Return since when the most patient row waits for its look; None when nothing is due anywhere. 1 query.
 
     A row that a worker holds is due again when its lease ends. A paused server's rows are not overdue: nobody is
     meant to look at them.
     """
-    unpaused = Due.objects.annotate(
-        from_then=Greatest(
-            F("due_at"), Coalesce(F("lease_until"), F("due_at")), Coalesce(F("server__paused_until"), F("due_at"))
-        )
+    # Server by server, as the index has it: what is not due yet is not read, were it a million rows.
+    since = Greatest(
+        F("due_at"), Coalesce(F("lease_until"), F("due_at")), Coalesce(OuterRef("paused_until"), F("due_at"))
     )
-    oldest: datetime | None = unpaused.aggregate(oldest=Min("from_then"))["oldest"]
+    due = Due.objects.filter(server=OuterRef("pk"), due_at__lte=now).order_by().values("server")
+    unpaused = Server.objects.filter(Q(paused_until=None) | Q(paused_until__lte=now))
+    waiting = unpaused.annotate(since=Subquery(due.annotate(since=Min(since)).values("since")))
+    oldest: datetime | None = waiting.aggregate(oldest=Min("since"))["oldest"]
     return oldest
 
 

@@ -6,12 +6,14 @@ import threading
 from datetime import timedelta
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from console import live
 from console.api import health
 from operations import ledger
+from operations.queries.servers import oldest_overdue
 from tests.ports import free_port
 
 
@@ -131,6 +133,25 @@ class TestOverdueLooks:
         monkeypatch.setattr(health.timezone, "now", lambda: _later(minutes=5))
 
         assert client.get("/readyz").json()["looks"] == "on time"
+
+    def test_after_a_pause_they_are_overdue_since_its_end(self, client, node, monkeypatch):
+        node.submit()
+        ledger.pause_server("reports", until=_later(minutes=1), reason="429")
+        monkeypatch.setattr(health.timezone, "now", lambda: _later(minutes=5))
+
+        assert 230 < client.get("/readyz").json()["oldest_overdue_s"] < 250
+
+    @pytest.mark.django_db
+    def test_what_is_not_due_yet_is_not_read_were_it_a_million_rows(self):
+        with CaptureQueriesContext(connection) as asked:
+            oldest_overdue(now=_later())
+
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off")
+            cursor.execute(f"EXPLAIN {asked[0]['sql']}")
+            plan = "\n".join(line for (line,) in cursor.fetchall())
+        assert "due_by_server" in plan
+        assert "due_at <= " in plan.partition("due_by_server")[2].partition("Cond:")[2].splitlines()[0]
 
 
 _NOW = timezone.now
