@@ -25,33 +25,38 @@ log = logging.getLogger(__name__)
 
 def moved(operation: str, version: int) -> None:
     """Announce that the operation now stands at this version. Never raises."""
-    _notify(CHANNEL, _moved(operation, version))
+    _notify((CHANNEL, _moved(operation, version)))
+
+
+def begun(operation: str, version: int) -> None:
+    """Announce a new operation, which is due at once. Never raises."""
+    _notify((CHANNEL, _moved(operation, version)), (WORKERS, {}))
 
 
 def news(moves: Sequence[tuple[str, int]], *, is_urgent: bool) -> list[tuple[str, list[Any]]]:
-    """What `moved` would say of each, and `urgent` where it is, as statements to be sent behind a COMMIT."""
+    """What `moved` would say of each, as statements to be sent behind a COMMIT.
+
+    `is_urgent`: something is due by it that a person or a call node waits for.
+    """
     told: list[tuple[str, list[Any]]] = []
     if moves:
         told.append((_NOTIFY_EACH, [CHANNEL, [_written(_moved(*move)) for move in moves]]))
     return [*told, (_NOTIFY, [WORKERS, _written({})])] if is_urgent else told
 
 
-def urgent() -> None:
-    """Announce that something is due which a person or a call node waits for. Never raises."""
-    _notify(WORKERS, {})
-
-
 def paused(server: str, until: datetime) -> None:
     """Announce that nothing may leave for this server before `until` (P1, F10). Never raises."""
-    _notify(WORKERS, {"server": server, "until": until.isoformat()})
+    _notify((WORKERS, {"server": server, "until": until.isoformat()}))
 
 
-def _notify(channel: str, told: dict[str, object]) -> None:
+def _notify(*told: tuple[str, dict[str, object]]) -> None:
+    """Say each in its channel, all in one statement."""
+    sql = "SELECT " + ", ".join(["pg_notify(%s, %s)"] * len(told))
     try:
         with connection.cursor() as cursor:
-            cursor.execute(_NOTIFY, [channel, _written(told)])
+            cursor.execute(sql, [word for channel, what in told for word in (channel, _written(what))])
     except Error:
-        log.warning("announcement lost", extra={"channel": channel, "told": told})
+        log.warning("announcement lost", extra={"told": told})
 
 
 def _moved(operation: str, version: int) -> dict[str, object]:

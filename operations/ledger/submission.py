@@ -143,8 +143,7 @@ def submit(call: NewCall, *, now: datetime) -> Submitted:
     if made is None:
         raise KeepExistingPath  # only now: the decision is committed, and holds for every later request
     if made.created:
-        announce.moved(made.operation, made.version)
-        announce.urgent()
+        announce.begun(made.operation, made.version)
     return made
 
 

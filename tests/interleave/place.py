@@ -33,7 +33,7 @@ class Place:
     """The lines to the database, one for each party, and what every run finds registered."""
 
     def __init__(self):
-        self._notify, announce._notify = announce._notify, lambda channel, told: None  # nobody listens here
+        self._notify, announce._notify = announce._notify, lambda *told: None  # nobody listens here
         for module in TRAVELLING:
             module.together = overheard(journey.together)
         # Django looks for the connection of the thread, or of the task, each time. Here is one thread, and each step
