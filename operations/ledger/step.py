@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from django.db import InterfaceError, OperationalError, connection, transaction
@@ -130,11 +131,24 @@ LOCK = _READ + " ORDER BY o.id FOR UPDATE OF o FOR SHARE OF p"
 
 def row_from(values: Sequence[Any]) -> Row:
     """Make a Row of what `SELECTED` gave; further values are left alone."""
-    row = dict(zip(_COLUMNS, values, strict=False))
-    row["state"] = State(row["state"])
-    if row["answer_delivery"] is not None:
-        row["answer_delivery"] = Delivery(row["answer_delivery"])
-    return Row(**row)
+    row = _filled(values)
+    _PUT["state"](row, State(row.state))
+    if row.answer_delivery is not None:
+        _PUT["answer_delivery"](row, Delivery(row.answer_delivery))
+    return row
+
+
+# Every step makes several rows of fifty values, and a frozen dataclass takes five times as long to be made by itself.
+_PUT: Mapping[str, Callable[[Row, Any], None]] = {name: getattr(Row, name).__set__ for name in _COLUMNS}
+_VALUES = attrgetter(*_COLUMNS)
+
+
+def _filled(values: Sequence[Any]) -> Row:
+    """Make a Row of the values of `_COLUMNS`, in their order."""
+    row = Row.__new__(Row)
+    for put, value in zip(_PUT.values(), values, strict=False):
+        put(row, value)
+    return row
 
 
 def read(operations: Sequence[str]) -> dict[str, Row]:
@@ -321,8 +335,11 @@ class Step:
 
     def _change(self, **columns: object) -> None:
         self._pending.update(columns)
-        own: dict[str, Any] = {name: value for name, value in columns.items() if name in _COLUMNS}
-        self.row = replace(self.row, **own)
+        row = _filled(_VALUES(self.row))
+        for name, value in columns.items():
+            if name in _PUT:
+                _PUT[name](row, value)
+        self.row = row
 
     def _write_row(self) -> None:
         if not self._pending:
