@@ -12,11 +12,16 @@ G4_S = 60.0
 G5_S = 15 * 60.0
 
 
-def judge(run):
-    """Add to the run's violations everything in which ledger and truth differ."""
-    if not run.names:
-        return
-    rows = _rows(run)
+def judge(place, runs):
+    """Add to the violations of each run everything in which ledger and truth differ."""
+    found = place.observer.ask(_SQL, [START, [operation for run in runs for operation in run.names]])
+    rows = [dict(zip(_COLUMNS, row, strict=True)) for row in found]
+    for run in runs:
+        if run.names:
+            _judge_run(run, [row for row in rows if row["id"] in run.names])
+
+
+def _judge_run(run, rows):
     for row in rows:
         node = run.names[row["id"]]
         for rule, words in _judge(run, node, row):
@@ -55,11 +60,6 @@ _SQL = """
         r.verdict, r.decided_by
     FROM operation o JOIN tool t ON t.id = o.tool_id LEFT JOIN receipt r ON r.operation_id = o.id
     WHERE o.id = ANY(%s::uuid[])"""
-
-
-def _rows(run):
-    found = run.place.observer.ask(_SQL, [START, list(run.names)])
-    return [dict(zip(_COLUMNS, row, strict=True)) for row in found]
 
 
 def _judge(run, node, row):

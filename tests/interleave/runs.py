@@ -21,8 +21,9 @@ WIRE_EVERY = 5
 
 @dataclass
 class Outcome:
-    """One run that has ended."""
+    """One run that has ended. `run` is forgotten once it is judged."""
 
+    run: Run | None
     seed: int | None
     depth: str
     script: list
@@ -88,12 +89,13 @@ def depth_of(seed, *, full=False):
 
 
 def one(place, *, seed=None, script=None, choices=None, depth, tally=None):
-    """Run once and judge; the ledger itself is checked by `settle`."""
+    """Run once; what came of it is judged by `settle`."""
     choices = choices or Choices(seed=seed, script=script)
     run = Run(place, choices, depth=depth)
+    has_ended = False
     try:
         run.execute()
-        judge(run)
+        has_ended = True
     except Exhausted:
         run.violations.append(("A6", "the run does not end"))
     place.park(list(run.names))
@@ -103,6 +105,7 @@ def one(place, *, seed=None, script=None, choices=None, depth, tally=None):
         tally.faults.update(run.faults)
         tally.pairs.update(run.pairs)
     return Outcome(
+        run=run if has_ended else None,
         seed=seed,
         depth=depth,
         script=choices.log,
@@ -122,7 +125,10 @@ def alone(place, **how):
 
 
 def settle(place, outcomes, tally):
-    """Check the ledgers of these runs; their breaches join their violations."""
+    """Judge these runs and check their ledgers; what is wrong joins their violations."""
+    judge(place, [outcome.run for outcome in outcomes if outcome.run is not None])
+    for outcome in outcomes:
+        outcome.run = None
     if tally is not None:
         _cover(place, outcomes, tally)
     for breach in place.check():
