@@ -7,16 +7,15 @@ thousand of them would cost more than the runs.
 """
 
 import asyncio
-import re
 from copy import deepcopy
-from functools import cache, partial
+from functools import partial
 
 from django.db import OperationalError, connections
 from psycopg.pq import TransactionStatus
 
 from operations.engine import _with_connection
 from tests.interleave import cores
-from tests.interleave.prepared import SESSION, Statements
+from tests.interleave.prepared import SESSION, Statements, writes
 
 
 class Killed(BaseException):
@@ -60,8 +59,7 @@ class Line:
         self._plan = None
         self._number = 0
         self._is_dead = False
-        self.writes = 0
-        """How many transactions were committed."""
+        self._commits = 0
 
     def run(self, function, /, *args, plan=None, **named):
         """Run a ledger function as a worker does; `plan` says what breaks."""
@@ -144,6 +142,11 @@ class Line:
         self._commit(self._statements.commit)
 
     @property
+    def writes(self):
+        """How many transactions were committed that may have written."""
+        return self._commits + self._statements.writes
+
+    @property
     def is_idle(self):
         """Whether no transaction is open, so that a statement is one of its own."""
         session = self._session
@@ -158,7 +161,7 @@ class Line:
         if self._is_dead:
             self._die()
         self._number += 1
-        self.writes += 1
+        self._commits += 1
         plan = self._plan
         if plan is None or plan.at != self._number or plan.fault == ACTS:
             return commit()
@@ -178,14 +181,6 @@ class Line:
         raise Killed
 
 
-_WRITING = re.compile(r"\b(?:INSERT INTO|UPDATE \w+ (?:\w+ )?SET|DELETE FROM)\b")
-
-
-@cache
-def _writes(query):
-    return _WRITING.search(query) is not None
-
-
 def overheard(together):
     """Stand for the ledger's `together`: on a line its statements are run, and break, as all others do.
 
@@ -197,6 +192,6 @@ def overheard(together):
         if line is None:
             return together(statements, ends=ends, **news)
         run = partial(line.send, statements, ends=ends)
-        return line.alone(run) if line.is_idle and any(_writes(sql) for sql, _ in statements) else run()
+        return line.alone(run) if line.is_idle and any(writes(sql) for sql, _ in statements) else run()
 
     return heard

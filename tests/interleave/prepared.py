@@ -38,6 +38,8 @@ class Statements:
         self._waiting = []
         """What the next packet brings: (name, values, cursor)."""
         self.is_cut = False
+        self.writes = 0
+        """How many statements have written that were transactions of their own."""
 
     def cursor(self):
         """Stand for the `cursor` of Django's connection."""
@@ -101,6 +103,7 @@ class Statements:
             can_wait = self._write(cursor, sql, params)
             if not can_wait or self._connection.autocommit:
                 self._send()
+            self.writes += self._connection.autocommit and writes(sql)
             return None
 
     def together(self, statements, *, ends=False):
@@ -268,6 +271,13 @@ class Cursor:
 
 _WRITING = re.compile(r"\s*(?:INSERT|UPDATE|DELETE)\b")
 _RETURNING = re.compile(r"\bRETURNING\b")
+_WRITING_SOMEWHERE = re.compile(r"\b(?:INSERT INTO|UPDATE \w+ (?:\w+ )?SET|DELETE FROM)\b")
+
+
+@cache
+def writes(sql):
+    """Whether anything is written by it, in whatever part."""
+    return _WRITING_SOMEWHERE.search(sql) is not None
 
 
 @cache

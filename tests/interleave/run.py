@@ -20,6 +20,7 @@ from adapters.simulator.face import ToolServersApp
 from adapters.simulator.scenario import CancelStyle, Scenario
 from operations.machine import FINAL, State
 from tests.interleave import plan as plans
+from tests.interleave.board import Board
 from tests.interleave.decoded import Decoded, DirectWire
 from tests.interleave.loop import Deadlock, Loop
 from tests.interleave.people import People
@@ -62,10 +63,7 @@ class Run:
         """One task for each node that submits."""
         self._tasks = set()
         self._waiting = []
-        self._dues = {}
-        """Operation -> when it is due next, as the board said."""
-        self._board_at = -1
-        """The writes of everybody when the board was last right."""
+        self.board = Board(place, self.names)
         self.people = People(self)
         self.network = Network(self)
         self.server = self._make_server()
@@ -213,33 +211,13 @@ class Run:
             self.wrong_answers.append((node, number, dict(answer.content)))
 
     def look_at_board(self):
-        """Return when something is due next, and whether anything is open. Nobody of the run sees this read."""
-        if not self.is_board_right():
-            self._read_board()
+        """Return when something is due next, and whether anything is open."""
+        if not self.board.is_right():
+            for operation, state in self.board.read():
+                if self.states.get(operation) != state:
+                    self.saw(operation, state)
         is_open = any(self.states.get(operation) not in FINAL for operation in self.names)
-        return min(self._dues.values(), default=None), is_open
-
-    def _read_board(self):
-        self._board_at = self.place.writes
-        rows = self.place.observer.ask(
-            """SELECT o.id::text, o.state,
-                CASE WHEN d.due_at IS NOT NULL THEN GREATEST(d.due_at, d.lease_until, s.paused_until) END
-            FROM operation o JOIN server s ON s.slug = o.server_id
-            LEFT JOIN due d ON d.operation_id = o.id WHERE o.id = ANY(%s::uuid[]) ORDER BY o.call_node""",
-            [list(self.names)],
-        )
-        for operation, state, _ in rows:
-            if self.states.get(operation) != state:
-                self.saw(operation, State(state))
-        self._dues = {operation: due for operation, _, due in rows if due is not None}
-
-    def is_board_right(self):
-        return self._board_at == self.place.writes
-
-    def correct_board(self, dues):
-        """Nothing else was written since the board was right: it need not be read again."""
-        self._board_at = self.place.writes
-        self._dues |= {operation: due for operation, due in dues.items() if operation in self._dues}
+        return self.board.next_due(), is_open
 
     # The run itself -------------------------------------------------------------------------------
 

@@ -100,7 +100,7 @@ class Worker:
             self.line.cut()
         if fate == RESTART:
             run.place.cut_all()
-        epoch, was_right = run.epoch, run.is_board_right()
+        epoch, was_right = run.epoch, run.board.is_right()
         try:
             given = self.line.run(function, *args, plan=plan, **named)
         except Killed:
@@ -114,14 +114,8 @@ class Worker:
                 run.count(plan.fault, operation=args[0] if args else None)
         self._settle(words, given, named.get("ticket"), epoch)
         if was_right and not (plan is not None and plan.fired):
-            self._tell_board(function, given)
+            run.board.correct(function, args, given)
         return given
-
-    def _tell_board(self, function, given):
-        if function is ledger.claim:
-            self.run.correct_board({work.row.id: work.lease_until for work in given})
-        elif function is ledger.state_overdue and not given:
-            self.run.correct_board({})
 
     def _settle(self, words, given, ticket, epoch):
         self.run.loop.note(words)
