@@ -8,8 +8,25 @@ from __future__ import annotations
 
 import uuid
 
+from django.db import connection
+
 from operations.ledger.step import PermitDenied, Step
+from operations.machine import StepError
 from operations.models import PermitKind
+
+
+class PermitSettled(StepError):
+    """What became of this send is known already. Told again it would count again, and a send that is out would not."""
+
+    def __init__(self, permit: uuid.UUID) -> None:
+        super().__init__(f"what became of the send under permit {permit} is known already")
+
+
+class NothingIsOut(StepError):
+    """No send of this call is out, so none can be lost (L4)."""
+
+    def __init__(self) -> None:
+        super().__init__("no send of this call is out, so none can be lost")
 
 
 def give(step: Step, permit: uuid.UUID, kind: PermitKind, *, allowed: bool) -> None:
@@ -48,3 +65,17 @@ def account_for(step: Step, settlement: str) -> None:
         WHERE operation_id = %s AND kind IN ('SUBMIT', 'REPLAY') AND settlement IN ('', 'lost')""",
         [step.now, settlement, step.row.id],
     )
+
+
+def open_question(permit: uuid.UUID | None) -> PermitKind | None:
+    """Return what the permit let out, where nobody knows yet what became of it; "lost" is not known."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT kind FROM permit WHERE id = %s AND settlement IN ('', 'lost')", [permit])
+        found = cursor.fetchone()
+    return PermitKind(found[0]) if found else None
+
+
+def expect_open(permit: uuid.UUID) -> None:
+    """Raise PermitSettled when it is known what became of what this permit let out."""
+    if open_question(permit) is None:
+        raise PermitSettled(permit)

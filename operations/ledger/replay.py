@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from adapters.contract import Exchange
-from operations.ledger.permits import give, settle
+from operations.ledger.permits import expect_open, give, settle
 from operations.ledger.step import Moved, Step, perform
 from operations.ledger.submission import disprove_late, nothing_is_left
 from operations.machine import Reason, StaleStep, State, Ticket
@@ -53,9 +53,11 @@ def replay_failed(
     """Record a replay that found nothing: `not_sent` or `disproved` prove that it made nothing, `lost` does not.
 
     None of them says anything of the original. Raises StaleStep; the proof is kept even then (P6).
+    Raises PermitSettled when it was told before what became of it.
     """
 
     def change(step: Step) -> None:
+        expect_open(permit)
         settle(step, permit, settlement)
         proved = {} if settlement == "lost" else {"replays": step.row.replays - 1}
         step.note("REPLAY_FAILED", detail={"why": why, "settlement": settlement}, **proved)

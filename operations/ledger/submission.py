@@ -16,7 +16,7 @@ from adapters.contract import Absent, Exchange, Observation, Opened, TaskFacts
 from operations import announce, outputguard
 from operations.ledger import contracts, looks, rollout, rounds
 from operations.ledger.acceptance import Facts, accept_terminal
-from operations.ledger.permits import account_for, give, settle
+from operations.ledger.permits import NothingIsOut, account_for, expect_open, give, open_question, settle
 from operations.ledger.step import MAX_RUNS, LedgerError, Moved, PermitDenied, Step, perform
 from operations.machine import (
     BEFORE_TASK,
@@ -331,9 +331,13 @@ def submit_not_sent(
     now: datetime,
     exchanges: Sequence[Exchange] = (),
 ) -> Moved:
-    """Record the proof that the permitted send created nothing; the same key may be sent again."""
+    """Record the proof that the permitted send created nothing; the same key may be sent again.
+
+    Raises PermitSettled when that was told before.
+    """
 
     def change(step: Step) -> None:
+        expect_open(permit)
         settle(step, permit, "not_sent")
         step.note("SUBMIT_NOT_SENT", detail={"why": why}, sends_disproved=step.row.sends_disproved + 1)
         rounds.carried_by_submit(step, Delivery.STORED)
@@ -353,7 +357,7 @@ def disprove_late(operation: str, permit: uuid.UUID | None, settlement: str, *, 
     """
 
     def change(step: Step) -> None:
-        kind = _open_question(permit)
+        kind = open_question(permit)
         if kind is None:
             return
         settle(step, permit, settlement)
@@ -377,14 +381,6 @@ def nothing_is_left(step: Step) -> bool:
     if proved:
         step.move(Event.NOTHING_CREATED, reason=Reason.ADMIN_REFUSAL, not_found=NotFound.NEVER_CREATED)
     return proved
-
-
-def _open_question(permit: uuid.UUID | None) -> PermitKind | None:
-    """Return what the permit let out, where nobody knows yet what became of it."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT kind FROM permit WHERE id = %s AND settlement IN ('', 'lost')", [permit])
-        found = cursor.fetchone()
-    return PermitKind(found[0]) if found else None
 
 
 def submit_answered(
@@ -454,7 +450,7 @@ def submit_lost(
     now: datetime,
     exchanges: Sequence[Exchange] = (),
 ) -> Moved:
-    """Say that a permitted submit brought no usable answer (L4)."""
+    """Say that a permitted submit brought no usable answer (L4). Raises NothingIsOut when there is none."""
 
     def change(step: Step) -> None:
         lose(step, why=why)
@@ -465,6 +461,8 @@ def submit_lost(
 
 def lose(step: Step, *, why: str) -> None:
     """Leave SUBMITTING as a part of another change: whatever was permitted may have reached the server."""
+    if step.row.nothing_sent:
+        raise NothingIsOut
     settle(step, None, "lost")
     step.move(Event.ANSWER_LOST, detail={"why": why}, lost_at=step.now, reason=Reason.SUBMIT_LOST)
     rounds.carried_by_submit(step, Delivery.UNCERTAIN)

@@ -15,7 +15,7 @@ from unittest.mock import patch
 from adapters import strictjson
 from operations import ledger
 from operations.approval import Matter, Policy
-from operations.ledger import acceptance, answers, cancel, hearing, looks, rounds, step, submission
+from operations.ledger import acceptance, answers, cancel, hearing, looks, permits, rounds, step, submission
 from operations.machine import Delivery, State, StepError
 from operations.models import PermitKind
 
@@ -131,7 +131,8 @@ class Notebook:
             (answers, "_recorded", lambda _operation, _form: False),
             (answers, "_refused_at", lambda _operation, _form: None),
             (submission, "_settle", self.settle),
-            (submission, "_open_question", self.open_question),
+            (submission, "open_question", self.open_question),
+            (permits, "open_question", self.open_question),
             (acceptance, "_stored_result", self.stored_result),
             (cancel, "_ended_at", lambda _operation: None),
             (cancel, "read", lambda _operations: {OPERATION: self.page.row}),

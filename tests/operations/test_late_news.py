@@ -9,6 +9,7 @@ import pytest
 
 from adapters.contract import NeedsInput
 from operations import ledger
+from operations.ledger.permits import NothingIsOut, PermitSettled
 from operations.machine import Delivery, Event, IllegalStep, NotFound, Reason, StaleStep, State
 from operations.models import Operation, Receipt
 from operations.verdicts import Verdict
@@ -467,3 +468,45 @@ class TestAnswerThatNeverLeft:
         assert delivery(room, operation) == Delivery.PERMITTED
         with pytest.raises(ledger.PermitDenied):
             self.leaves(room, operation)
+
+
+def test_l4_a_proof_that_is_told_twice_counts_once(room):
+    """Told twice under one ticket it would outweigh a replay, or a newer submit, that may have arrived."""
+    operation = room.submit()
+    told = {"permit": room.permit(operation), "why": "no connection", "misses": 1, "next_at": room.later()}
+    room.step(ledger.submit_not_sent, operation, **told)
+    room.permit(operation)
+
+    with pytest.raises(PermitSettled):
+        room.step(ledger.submit_not_sent, operation, **told)
+
+    row = room.row(operation)
+    assert (row.sends, row.sends_disproved) == (2, 1)
+    assert breaches(operation) == []
+
+
+@pytest.mark.parametrize("again", ["not_sent", "lost"])
+def test_l4_a_replay_that_is_told_twice_counts_once(room, again):
+    operation = room.at(State.SUBMISSION_UNKNOWN)
+    replays = [uuid.uuid4(), uuid.uuid4()]
+    for permit in replays:
+        room.step(ledger.permit_replay, operation, permit=permit)
+    told = {"permit": replays[0], "why": "", "misses": 1, "next_at": room.later()}
+    room.step(ledger.replay_failed, operation, settlement="not_sent", **told)
+
+    with pytest.raises(PermitSettled):
+        room.step(ledger.replay_failed, operation, settlement=again, **told)
+
+    assert room.row(operation).replays == 1
+
+
+def test_l4_i7_before_the_next_attempt_has_left_it_cannot_be_lost(room):
+    """The answer that it carries has gone nowhere."""
+    operation = waiting_for_the_next_attempt(room)
+
+    with pytest.raises(NothingIsOut):
+        room.step(ledger.submit_lost, operation, why="its holder is gone")
+
+    row = room.row(operation)
+    assert (row.state, row.answer_delivery) == (State.SUBMITTING, Delivery.STORED)
+    assert breaches(operation) == []

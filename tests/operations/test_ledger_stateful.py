@@ -57,8 +57,7 @@ class Ledger(RuleBasedStateMachine):
     def not_sent(self, elsewhere, which):
         if self.room.permits(self.operation):
             named = {"permit": self.room.permits(self.operation)[which].id, "why": "", "misses": 1}
-            if not self.room.row(self.operation).nothing_sent:
-                self._try(elsewhere, ledger.submit_not_sent, next_at=self.room.later(), **named)
+            self._try(elsewhere, ledger.submit_not_sent, next_at=self.room.later(), **named)
 
     @rule(elsewhere=WHO, look=st.sampled_from(["working", "asking", "ended"]))
     def answered(self, elsewhere, look):
@@ -69,8 +68,7 @@ class Ledger(RuleBasedStateMachine):
 
     @rule(elsewhere=WHO)
     def lost(self, elsewhere):
-        if self.room.permits(self.operation):
-            self._try(elsewhere, ledger.submit_lost, why="")
+        self._try(elsewhere, ledger.submit_lost, why="")
 
     @rule(elsewhere=WHO, look=LOOKS, status=st.sampled_from(["completed", "failed", "cancelled"]))
     def looked(self, elsewhere, look, status):
@@ -177,13 +175,16 @@ class Ledger(RuleBasedStateMachine):
         told = {"seen_version": version, "by": "person:olga", "reason": "nobody knows"}
         ledger.judge(self.operation, Verdict.GAVE_UP, now=self.room.now, **told)
 
-    @rule(elsewhere=WHO, proves=st.sampled_from(["lost", "not_sent", "disproved"]))
-    def replay(self, elsewhere, proves):
-        permit = uuid.uuid4()
-        self._try(elsewhere, ledger.permit_replay, permit=permit)
-        if permit in {one.id for one in self.room.permits(self.operation)}:
+    @rule(elsewhere=WHO)
+    def replay(self, elsewhere):
+        self._try(elsewhere, ledger.permit_replay, permit=uuid.uuid4())
+
+    @rule(elsewhere=WHO, which=st.sampled_from([0, -1]), proves=st.sampled_from(["lost", "not_sent", "disproved"]))
+    def replayed(self, elsewhere, which, proves):
+        replays = [one.id for one in self.room.permits(self.operation) if one.kind == "REPLAY"]
+        if replays:
             named = {"settlement": proves, "why": "", "misses": 1, "next_at": self.room.later()}
-            self._try(elsewhere, ledger.replay_failed, permit=permit, **named)
+            self._try(elsewhere, ledger.replay_failed, permit=replays[which], **named)
 
     @rule()
     def roll_back(self):

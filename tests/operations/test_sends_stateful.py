@@ -85,10 +85,7 @@ class Sends(RuleBasedStateMachine):
     def news(self, which, fate):
         """A holder tells what became of its send, under the ticket it set out with."""
         send = self.sends[which % len(self.sends)]
-        told_before, send.fate = send.fate is not None, send.fate or fate
-        is_stale = send.ticket != self.room.ticket(self.operation)
-        if told_before and not is_stale:
-            return  # whoever still holds the operation tells it once
+        send.fate = send.fate or fate
         self._tell(send)
 
     def _tell(self, send):
@@ -107,8 +104,7 @@ class Sends(RuleBasedStateMachine):
 
     @rule()
     def lost(self):
-        if self.sends:
-            self._try(ledger.submit_lost, why="its holder is gone")
+        self._try(ledger.submit_lost, why="its holder is gone")
 
     @precondition(lambda self: all(one.fate != MADE for one in self.sends))
     @rule()
