@@ -123,7 +123,7 @@ def lines(ground, quick):
     what = f"claim of {BATCH}, p50: after {told['looks_held']:,} looks under a held snapshot / without"
     yield Line("T5", what, _over(told["held"], large), "3", ceiling=3)
     yield Line(
-        "", f"claim of {BATCH}, p50: after {told['looks_churned']:,} looks / before", _over(told["churned"], large)
+        "T5", f"claim of {BATCH}, p50: after {told['looks_churned']:,} looks / before", _over(told["churned"], large)
     )
 
 

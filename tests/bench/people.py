@@ -324,8 +324,8 @@ def lines(ground, quick):
     yield from _lines(f"commit to browser, {SOCKETS} sockets", [one["came"] for one in told], name="T10", ceiling=50)
     yield from _lines("  of it until the site itself hears of it", [one["heard"] for one in told])
     yield from _lines("  and until one process has read all sockets", [one["read"] for one in told])
-    yield from _lines("cancel clicked to request sent", sent)
-    yield from _lines("input required at the server to form in the browser", [one["shown"] for one in told])
+    yield from _lines("cancel clicked to request sent", sent, name="G4")
+    yield from _lines("input required at the server to form in the browser", [one["shown"] for one in told], name="T10")
     yield Line("", f"meanwhile the poll load kept so much of its core, at {looks:,.0f} looks/s", (share,))
 
 
@@ -334,7 +334,7 @@ def _lines(what, rounds, *, name="", ceiling=None):
     shown = f"{what}, {IN_FLIGHT:,} in flight"
     judged = {} if ceiling is None else {"target": str(ceiling), "ceiling": ceiling}
     yield Line(name, f"{shown}, p99 ms", tuple(percentile(one, 0.99) for one in rounds), **judged)
-    yield Line("", f"{shown}, p50 ms", tuple(statistics.median(one) for one in rounds))
+    yield Line(name, f"{shown}, p50 ms", tuple(statistics.median(one) for one in rounds))
 
 
 def _answers(port):

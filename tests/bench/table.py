@@ -1,5 +1,6 @@
 """The table that the bench prints: a line for each thing measured, with its target and what it rests on."""
 
+import re
 import statistics
 from dataclasses import dataclass
 
@@ -34,6 +35,9 @@ class Line:
         return "met" if self.is_met else "wish" if self.is_wish else "MISSED"
 
 
+_OF_TARGET = re.compile(r"[TG]\d+").fullmatch
+
+
 def shown(number):
     if number == 0:
         return "0"
@@ -64,9 +68,9 @@ def text(lines):
 
 
 def markdown(lines):
-    """The judged lines, as a table for the README."""
+    """What belongs to a target or a gate, as a table for the README."""
     yield "| what | median | least - most | target | |"
     yield "|---|--:|--:|--:|---|"
     for line, cells in zip(lines, list(rows(lines))[1:], strict=True):
-        if line.verdict:
+        if _OF_TARGET(line.name):
             yield f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"

@@ -18,7 +18,9 @@ class Command(BaseCommand):
         parser.add_argument("--only", nargs="+", metavar="NAME", help="these parts only")
         parser.add_argument("--quick", action="store_true", help="smaller and shorter: not for the record")
 
-        parser.add_argument("--markdown", action="store_true", help="print the judged lines as a table for the README")
+        parser.add_argument(
+            "--markdown", action="store_true", help="print what belongs to a target as a table for the README"
+        )
 
     def handle(self, **options: Any) -> None:
         try:
