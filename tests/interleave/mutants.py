@@ -230,7 +230,11 @@ MUTANTS = {
         wants=lambda plan: _asks(plan) and _cancels(plan),
     ),
     "an answer is lost": Mutant(
-        "I7", "a closed round says nothing of its answer", ((rounds, "close", _close_and_lose),), wants=_asks
+        "I7",
+        "a closed round says nothing of its answer",
+        ((rounds, "close", _close_and_lose),),
+        script=(("answer", "no connection"),),
+        wants=_asks,
     ),
     "an answered round reopens": Mutant(
         "I4",
