@@ -178,7 +178,7 @@ class Sends(RuleBasedStateMachine):
 
 
 @pytest.mark.usefixtures("committed")
-@pytest.mark.parametrize("examples, steps", [(25, 25), pytest.param(1500, 50, marks=pytest.mark.long)])
+@pytest.mark.parametrize("examples, steps", [(25, 25), pytest.param(500, 50, marks=pytest.mark.long)])
 def test_however_late_its_fate_is_heard_one_send_at_a_time_is_out(examples, steps):
     quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     run_state_machine_as_test(
