@@ -270,11 +270,11 @@ class Drive:
 
     async def _find(self) -> ledger.Unchanged | None:
         lookup = Lookup(self._work.server.lookup)
+        if lookup is Lookup.SAME_KEY_REPLAY:
+            await self._replay()
+            return None
         call = self._call(as_task=self._work.as_task)
         asked_at = self._d.now()
-        if lookup is Lookup.SAME_KEY_REPLAY:
-            await self._replay(call)
-            return None
         if lookup is Lookup.LOOKUP_TOOL:
             await self._open_session()
         seen = await self._adapter.find(self._wire, self._handle, call, lookup)
@@ -297,8 +297,12 @@ class Drive:
         )
         return None
 
-    async def _replay(self, call: Call) -> None:
+    async def _replay(self) -> None:
         """Send the submit's bytes once more: the server answers with what the key stands for (L4, class A)."""
+        continuation, is_whole = None, True
+        if self._work.row.round_before_task:
+            continuation, is_whole = await self._d.run(ledger.lost_attempt, self._op)
+        call = self._call(as_task=self._work.as_task, continuation=continuation)
         permit = uuid.uuid4()
         await self._gate.ahead()
         await self._step(ledger.permit_replay, permit=permit)
@@ -307,17 +311,25 @@ class Drive:
         except AdapterError as error:
             await self._pause(error)
             unsent = isinstance(error, NotSent | Throttled | SessionLost)
-            await self._step(
-                ledger.replay_failed,
-                permit=permit,
-                settlement="not_sent" if unsent else "disproved" if isinstance(error, Refused) else "lost",
-                why=error.reason,
-                misses=self._work.misses + 1,
-                next_at=self._d.retry_at(self._work),
-                exchanges=error.exchanges,
-            )
+            settlement = "not_sent" if unsent else "disproved" if isinstance(error, Refused) else "lost"
+            await self._replay_failed(permit, settlement, error.reason, error.exchanges)
+            return
+        if isinstance(seen, NeedsInput) and seen.task is None and not is_whole:
+            # It asked before it did anything; of the attempt that had the answer with it that says nothing.
+            await self._replay_failed(permit, "disproved", "it asks what the lost attempt has answered", seen.exchanges)
             return
         await self._step(ledger.submit_answered, permit=permit, seen=seen, next_at=self._next_at(seen))
+
+    async def _replay_failed(self, permit: uuid.UUID, settlement: str, why: str, exchanges: Sequence[Exchange]) -> None:
+        await self._step(
+            ledger.replay_failed,
+            permit=permit,
+            settlement=settlement,
+            why=why,
+            misses=self._work.misses + 1,
+            next_at=self._d.retry_at(self._work),
+            exchanges=exchanges,
+        )
 
     async def _resubmit(self) -> None:
         await self._step(ledger.resubmit, actor=ledger.EXECUTOR)

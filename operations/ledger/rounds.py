@@ -144,11 +144,13 @@ def settle_question(step: Step, seen: NeedsInput) -> None:
     step.set(continuation=sends, continuation_state=seen.continuation_state, sends_disproved=sends, replays=0)
 
 
+_CARRIED = frozenset({Delivery.STORED, Delivery.PERMITTED, Delivery.UNCERTAIN})
+
+
 def carried_by_submit(step: Step, delivery: Delivery) -> None:
     """Move the answer that travels with a submit: there is no task yet that it could be sent to (I7)."""
     row = step.row
-    travels = {Delivery.STORED, Delivery.PERMITTED, Delivery.UNCERTAIN}
-    if row.round_before_task and row.task_id is None and row.answer_delivery in travels:
+    if row.round_before_task and row.task_id is None and row.answer_delivery in _CARRIED:
         _deliver(step, delivery, used_at=step.now if delivery is Delivery.USED else None)
 
 
@@ -182,6 +184,24 @@ def continuation(operation: str) -> Continuation | None:
     number, state, delivery = found
     replies = answer_in_store(operation) if delivery == Delivery.STORED else ()
     return Continuation(number=number, state=state, replies=replies)
+
+
+def lost_attempt(operation: str) -> tuple[Continuation | None, bool]:
+    """Return what the attempt that was lost has carried, and whether that may leave again whole (X2).
+
+    After a cancel its answers stay here (C11). Without them the call asks anew, which says nothing of the lost attempt.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT continuation, continuation_state, answer_delivery, cancel_intent FROM operation WHERE id = %s",
+            [operation],
+        )
+        number, state, delivery, cancel_intent = cursor.fetchone()
+    if number is None:
+        return None, True
+    is_whole = delivery is None or (delivery in _CARRIED and not cancel_intent)
+    replies = answer_in_store(operation) if is_whole and delivery is not None else ()
+    return Continuation(number=number, state=state, replies=replies), is_whole
 
 
 def stored(question: Question) -> dict[str, Any]:
