@@ -13,7 +13,7 @@ from tests.interleave.place import Place
 from tests.interleave.plan import DECODED, WIRE
 from tests.interleave.run import Run
 
-BATCH = 40
+BATCH = 100
 """Runs whose ledgers are checked together."""
 WIRE_EVERY = 5
 """One run in so many goes through the bytes."""
