@@ -172,16 +172,10 @@ def go_on(operation: str, *, ticket: Ticket, now: datetime) -> Moved:
 
 def continuation(operation: str) -> Continuation | None:
     """Return what the next attempt of the call carries; None when it is the first."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """SELECT continuation, continuation_state, answer_delivery FROM operation
-            WHERE id = %s AND task_id IS NULL AND continuation IS NOT NULL""",
-            [operation],
-        )
-        found = cursor.fetchone()
+    found = _goes_on_from(operation)
     if found is None:
         return None
-    number, state, delivery = found
+    number, state, delivery, _ = found
     replies = answer_in_store(operation) if delivery == Delivery.STORED else ()
     return Continuation(number=number, state=state, replies=replies)
 
@@ -191,17 +185,25 @@ def lost_attempt(operation: str) -> tuple[Continuation | None, bool]:
 
     After a cancel its answers stay here (C11). Without them the call asks anew, which says nothing of the lost attempt.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT continuation, continuation_state, answer_delivery, cancel_intent FROM operation WHERE id = %s",
-            [operation],
-        )
-        number, state, delivery, cancel_intent = cursor.fetchone()
-    if number is None:
+    found = _goes_on_from(operation)
+    if found is None:
         return None, True
+    number, state, delivery, cancel_intent = found
     is_whole = delivery is None or (delivery in _CARRIED and not cancel_intent)
     replies = answer_in_store(operation) if is_whole and delivery is not None else ()
     return Continuation(number=number, state=state, replies=replies), is_whole
+
+
+def _goes_on_from(operation: str) -> tuple[int, str | None, str | None, bool] | None:
+    """Return number, state, the delivery of the answers, and whether a cancel was asked; None for a first attempt."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT continuation, continuation_state, answer_delivery, cancel_intent FROM operation
+            WHERE id = %s AND task_id IS NULL AND continuation IS NOT NULL""",
+            [operation],
+        )
+        found: tuple[int, str | None, str | None, bool] | None = cursor.fetchone()
+    return found
 
 
 def stored(question: Question) -> dict[str, Any]:

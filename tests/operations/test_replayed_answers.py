@@ -2,12 +2,14 @@
 
 import asyncio
 import random
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 
-from adapters.contract import Lookup, MaybeSent, NeedsInput, Promises, ProtocolStatus, Stability, Working
+from adapters.contract import Lookup, MaybeSent, NeedsInput, Working
+from adapters.mcp_2025_11_25 import Mcp20251125
 from operations import ledger
 from operations.deeds import Drive
 from operations.driver import Driver
@@ -19,19 +21,7 @@ from tests.operations.room import breaches, question, seen
 class Asks:
     """Asks before there is a task; the same key brings the same task, and an attempt without answers the question."""
 
-    promises = Promises(
-        protocol_version="2025-11-25",
-        stability=Stability.EXPERIMENTAL,
-        needs_session=False,
-        cancel_ack_is_terminal=True,
-        result_inline=False,
-        tool_error=ProtocolStatus.FAILED,
-        has_input_rounds=True,
-        answers_repeatable=False,
-        input_before_task=True,
-        disconnect_cancels_request=False,
-        lookups=frozenset(Lookup),
-    )
+    promises = replace(Mcp20251125.promises, needs_session=False, input_before_task=True, lookups=frozenset(Lookup))
 
     def __init__(self, room):
         self.room = room
